@@ -1,0 +1,101 @@
+// Runs the compiled tests of one lane under node's own test runner, and fails where that would be
+// lenient: when nothing ran, or when a test was skipped or left as a to-do.
+//
+//   node scripts/test.mjs [LANE] [options] [PART-OF-A-PATH …]     after `tsc`
+//
+//   --node PATH      another Node to run them on
+//   --name PATTERN   only tests whose title matches (then others may be skipped)
+//
+// Only files whose source is still there are run: build/ may hold the output of deleted tests.
+
+import { spawn } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { withKafka } from './kafka/with-kafka.mjs'
+
+/** Each lane: the folder its tests live in, folders that are lanes of their own, the service it needs. */
+const lanes = {
+  unit: { folder: 'test', except: ['test/kafka/', 'test/clients/'], timeoutMs: 60_000 },
+  kafka: { folder: 'test/kafka', except: [], timeoutMs: 240_000, around: withKafka }
+}
+
+/** Files at once. Tests mostly wait for each other's sockets, so two processors feed three well. */
+const concurrency = 3
+
+process.chdir(join(import.meta.dirname, '..'))
+
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { node: { type: 'string', default: process.execPath }, name: { type: 'string' } }
+})
+const lane = lanes[positionals[0]] ?? lanes.unit
+const filters = positionals[0] in lanes ? positionals.slice(1) : positionals
+
+const files = testFiles(lane, filters)
+if (files.length === 0) fail(`no test file matches ${filters.join(' ') || lane.folder}`)
+const around = lane.around ?? (run => run({}))
+process.exitCode = await around(env => runTests(files, env))
+
+function testFiles({ folder, except }, parts) {
+  if (!existsSync(folder)) return []
+  return readdirSync(folder, { recursive: true })
+    .map(name => join(folder, name))
+    .filter(path => path.endsWith('.test.ts') && !except.some(other => path.startsWith(other)))
+    .filter(
+      path =>
+        parts.length === 0 ||
+        parts.some(part => path.includes(part.replace(/^build\//, '').replace(/\.js$/, '.ts')))
+    )
+    .map(path => join('build', path.replace(/\.ts$/, '.js')))
+    .sort()
+}
+
+async function runTests(paths, env) {
+  const child = spawn(
+    options.node,
+    [
+      '--test',
+      '--enable-source-maps',
+      '--test-reporter=spec',
+      `--test-concurrency=${concurrency}`,
+      `--test-timeout=${lane.timeoutMs}`,
+      ...(options.name === undefined ? [] : [`--test-name-pattern=${options.name}`]),
+      ...paths
+    ],
+    { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...env } }
+  )
+  // A signal ends the tests, and then us by their exit code, so that `around` still cleans up.
+  const stop = () => child.kill('SIGTERM')
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, stop)
+
+  let tail = ''
+  child.stdout.on('data', chunk => {
+    process.stdout.write(chunk)
+    tail = (tail + chunk).slice(-1_000_000)
+  })
+  const code = await new Promise(resolve =>
+    child.on('close', (exit, signal) => resolve(signal ?? exit))
+  )
+  return code === 0 ? complaint(tail) : 1
+}
+
+/** The exit code of a run that node calls good: 1 when it proves less than it seems to. */
+function complaint(output) {
+  const count = what =>
+    Number([...output.matchAll(new RegExp(`^(?:ℹ|#) ${what} (\\d+)`, 'gm'))].at(-1)?.[1] ?? NaN)
+  if (!(count('tests') > 0)) return report('no test ran')
+  if (options.name !== undefined) return 0
+  if (!(count('skipped') === 0)) return report('a test was skipped: fix it or delete it')
+  if (!(count('todo') === 0)) return report('a test is a to-do: write it or delete it')
+  return 0
+}
+
+function report(message) {
+  process.stderr.write(`test: ${message}\n`)
+  return 1
+}
+
+function fail(message) {
+  process.exit(report(message))
+}
