@@ -23,7 +23,7 @@ export interface Clock {
   monotonic(): number
   /** Calls `fire` once, `delayMs` from now, never before this call returned. Keeps the process alive. */
   after(delayMs: number, fire: () => void): Timer
-  /** Calls `fire` once, when what is running now and its promise jobs are done; before any timer. */
+  /** Calls `fire` once, when what is running now and its promise jobs are done; before any timer that is not due yet. */
   soon(fire: () => void): Timer
 }
 

@@ -1,0 +1,28 @@
+/**
+ * A password or token that cannot be shown by accident: in a log line, an error, JSON or `inspect` it is `***`.
+ * Only `reveal()` gives it away, so that a search for that word lists every place that sees a secret.
+ */
+export class Secret {
+  readonly #value: string
+
+  constructor(value: string) {
+    this.#value = value
+  }
+
+  reveal(): string {
+    return this.#value
+  }
+
+  toString(): string {
+    return '***'
+  }
+
+  toJSON(): string {
+    return '***'
+  }
+
+  /** What `util.inspect` and `console.log` print. */
+  [Symbol.for('nodejs.util.inspect.custom')](): string {
+    return '***'
+  }
+}

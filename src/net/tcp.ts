@@ -1,0 +1,332 @@
+/**
+ * The Net port on node:net and node:tls.
+ *
+ * Reading: a socket we dial reads through `onread` into one small buffer that is used again for every chunk,
+ * which stays in the processor's cache; the owner copies once, into the frame's own memory. Node offers
+ * `onread` only for sockets one dials, so an accepted one reads by 'data' events.
+ * Writing: the first `write` of a turn corks the socket, and what was written in that turn and by its promise
+ * jobs leaves in one `writev`.
+ */
+
+import net from 'node:net'
+import tls from 'node:tls'
+import type {
+  Address,
+  ListenAddress,
+  Listener,
+  Log,
+  Net,
+  Socket,
+  SocketHandler,
+  TlsOptions
+} from '../base/env.ts'
+import { connectFailure, connectionLoss, listenFailure } from './failure.ts'
+import { highWaterBytes, lingerMs } from './limits.ts'
+
+/** Of a dialled socket. 64 KiB was the fastest of 16 KiB to 1 MiB (bench/net.ts). */
+const readBufferBytes = 64 * 1024
+
+/** First TCP keep-alive probe after this much silence: finds peers that vanished. */
+const keepAliveMs = 60_000
+
+/** Per address, when a name has several. Node's default of 250 ms gives up on peers that are merely far. */
+const attemptMs = 1_000
+
+/** As for the authentication that follows (security.md S2). */
+const handshakeMs = 10_000
+
+export interface TcpOptions {
+  readonly log: Log
+  /** For measuring. */
+  readonly readBufferBytes?: number
+}
+
+export function tcpNet(options: TcpOptions): Net {
+  return {
+    connect: (to, handler) => connect(to, handler, options),
+    listen: (at, accept) => listen(at, accept, options.log)
+  }
+}
+
+function connect(to: Address, handler: SocketHandler, options: TcpOptions): Socket {
+  const buffer = Buffer.allocUnsafeSlow(options.readBufferBytes ?? readBufferBytes)
+  const callback = (byteCount: number, filled: Uint8Array): boolean => {
+    socket.received((filled as Buffer).subarray(0, byteCount))
+    return true
+  }
+  const raw = dial(to, { buffer, callback }, options.log)
+  const socket = new TcpSocket(raw, to, to.tls !== undefined)
+  socket.attend(handler)
+  raw.once(to.tls ? 'secureConnect' : 'connect', () => socket.opened())
+  return socket
+}
+
+/** Never throws: a port out of range or an unreadable key is told like every other failure to connect. */
+function dial(
+  { host, port, tls: tlsOptions }: Address,
+  onread: net.OnReadOpts,
+  log: Log
+): net.Socket {
+  const how = {
+    host,
+    port,
+    onread,
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: keepAliveMs,
+    autoSelectFamilyAttemptTimeout: attemptMs
+  }
+  try {
+    if (tlsOptions === undefined) return net.connect(how)
+    const insecure = tlsOptions.insecure === true
+    if (insecure)
+      log.warn('TLS without verification: anyone may be the peer (insecure)', { host, port })
+    const servername = tlsOptions.servername ?? (net.isIP(host) === 0 ? host : undefined)
+    return tls.connect({
+      ...how,
+      secureContext: secureContext(tlsOptions),
+      // Said even when true: otherwise NODE_TLS_REJECT_UNAUTHORIZED=0 would switch it off.
+      rejectUnauthorized: !insecure,
+      ...(servername === undefined ? {} : { servername })
+    })
+  } catch (error) {
+    const failed = new net.Socket()
+    failed.destroy(error instanceof Error ? error : new Error(String(error)))
+    return failed
+  }
+}
+
+async function listen(
+  at: ListenAddress,
+  accept: (socket: Socket) => SocketHandler,
+  log: Log
+): Promise<Listener> {
+  const accepted = (raw: net.Socket) => {
+    const remote = { host: raw.remoteAddress ?? '', port: raw.remotePort ?? 0 }
+    const socket = new TcpSocket(raw, remote, at.tls !== undefined)
+    socket.opened()
+    socket.attend(accept(socket))
+    raw.on('data', chunk => socket.received(chunk))
+  }
+  const server = startServer(at, accepted, log)
+  await new Promise<void>((resolve, reject) => {
+    const failed = (error: Error) => reject(listenFailure(at.host, at.port, error))
+    server.once('error', failed)
+    try {
+      server.listen({ host: at.host, port: at.port }, () => {
+        server.off('error', failed)
+        resolve()
+      })
+    } catch (error) {
+      failed(error instanceof Error ? error : new Error(String(error)))
+    }
+  })
+  server.on('error', error => log.error('accepting a connection failed', { error }))
+  const { address, port } = server.address() as net.AddressInfo
+  return {
+    host: address,
+    port,
+    // Not by server.close's callback: that one waits for the accepted sockets too.
+    close: () =>
+      new Promise(resolve => {
+        server.close()
+        setImmediate(resolve)
+      })
+  }
+}
+
+function startServer(at: ListenAddress, accepted: (raw: net.Socket) => void, log: Log): net.Server {
+  const how = { noDelay: true, keepAlive: true, keepAliveInitialDelay: keepAliveMs }
+  if (at.tls === undefined) return net.createServer(how, accepted)
+  let server: tls.Server
+  try {
+    server = tls.createServer({
+      ...how,
+      ...credentials(at.tls),
+      handshakeTimeout: handshakeMs,
+      // Authorities for clients' certificates mean that clients must have one.
+      requestCert: at.tls.ca !== undefined,
+      rejectUnauthorized: at.tls.insecure !== true
+    })
+  } catch (error) {
+    throw listenFailure(at.host, at.port, error as Error)
+  }
+  server.on('secureConnection', accepted)
+  server.on('tlsClientError', (error, raw) =>
+    log.debug('TLS handshake of a client failed', { host: raw.remoteAddress, error })
+  )
+  return server
+}
+
+const contexts = new WeakMap<TlsOptions, tls.SecureContext>()
+
+/** Parsing certificates takes milliseconds: once per options object, not per connection. */
+function secureContext(options: TlsOptions): tls.SecureContext {
+  const known = contexts.get(options)
+  if (known !== undefined) return known
+  const made = tls.createSecureContext(credentials(options))
+  contexts.set(options, made)
+  return made
+}
+
+function credentials(options: TlsOptions): {
+  ca?: (string | Buffer)[]
+  cert?: string | Buffer
+  key?: string | Buffer
+  passphrase?: string
+} {
+  const { ca, cert, key, passphrase } = options
+  return {
+    ...(ca === undefined ? {} : { ca: (isList(ca) ? ca : [ca]).map(pem) }),
+    ...(cert === undefined ? {} : { cert: pem(cert) }),
+    ...(key === undefined ? {} : { key: pem(key) }),
+    ...(passphrase === undefined ? {} : { passphrase })
+  }
+}
+
+function isList(ca: NonNullable<TlsOptions['ca']>): ca is readonly (string | Uint8Array)[] {
+  return Array.isArray(ca)
+}
+
+function pem(bytes: string | Uint8Array): string | Buffer {
+  return typeof bytes === 'string' ? bytes : Buffer.from(bytes)
+}
+
+const nowhere = { host: '', port: 0 } as const
+
+/** Where the socket is: nothing leads back. 'ending' is after either side's end; 'dying' after destroy. */
+type Phase = 'connecting' | 'open' | 'ending' | 'dying' | 'closed'
+
+class TcpSocket implements Socket {
+  readonly remote: { readonly host: string; readonly port: number }
+  readonly #raw: net.Socket
+  readonly #secure: boolean
+  #local: { readonly host: string; readonly port: number } = nowhere
+  #handler: SocketHandler | undefined
+  #phase: Phase = 'connecting'
+  #wasOpen = false
+  #corked = false
+  #blocked = false
+  #error: Error | undefined
+
+  constructor(raw: net.Socket, remote: { host: string; port: number }, secure: boolean) {
+    this.#raw = raw
+    this.remote = { host: remote.host, port: remote.port }
+    this.#secure = secure
+    raw.on('error', error => this.#failed(error))
+    raw.on('end', () => this.#ending())
+    raw.on('drain', () => this.#drained())
+    raw.once('close', () => this.#closed())
+    // Until `opened`. Node would send what is written during a handshake before the certificate is judged.
+    raw.cork()
+  }
+
+  attend(handler: SocketHandler): void {
+    this.#handler = handler
+  }
+
+  opened(): void {
+    this.#local = { host: this.#raw.localAddress ?? '', port: this.#raw.localPort ?? 0 }
+    this.#wasOpen = true
+    this.#raw.uncork()
+    if (this.#phase === 'connecting') this.#phase = 'open'
+    else if (this.#phase === 'ending') this.#raw.end()
+    if (this.#phase !== 'dying') this.#handler?.onOpen?.()
+  }
+
+  received(chunk: Buffer): void {
+    // After destroy() Node may still hand out what it had read.
+    if (this.#phase !== 'dying' && this.#phase !== 'closed') this.#handler?.onData(chunk)
+  }
+
+  get local(): { readonly host: string; readonly port: number } {
+    return this.#local
+  }
+
+  get queuedBytes(): number {
+    return this.#phase === 'dying' || this.#phase === 'closed' ? 0 : this.#raw.writableLength
+  }
+
+  write(buffers: readonly Uint8Array[]): boolean {
+    if (this.#phase !== 'open' && this.#phase !== 'connecting') return true
+    const raw = this.#raw
+    if (!this.#corked) {
+      this.#corked = true
+      raw.cork()
+      process.nextTick(uncork, this)
+    }
+    for (const buffer of buffers) if (buffer.length > 0) raw.write(buffer)
+    if (raw.writableLength <= highWaterBytes) return true
+    this.#blocked = true
+    return false
+  }
+
+  uncork(): void {
+    this.#corked = false
+    this.#raw.uncork()
+  }
+
+  pause(): void {
+    this.#raw.pause()
+  }
+
+  resume(): void {
+    this.#raw.resume()
+  }
+
+  end(): void {
+    if (this.#phase !== 'open' && this.#phase !== 'connecting') return
+    // Ending a corked socket would send at once, and so before the handshake: see the constructor.
+    if (this.#phase === 'open') this.#raw.end()
+    this.#ending()
+  }
+
+  destroy(error?: Error): void {
+    if (this.#phase === 'dying' || this.#phase === 'closed') return
+    const reset = this.#wasOpen && !this.#secure
+    this.#phase = 'dying'
+    this.#error = error
+    // A reset, so that the peer does not take this for an orderly end. Node has none for TLS.
+    if (reset) this.#raw.resetAndDestroy()
+    else this.#raw.destroy()
+  }
+
+  #ending(): void {
+    if (this.#phase === 'dying' || this.#phase === 'closed') return
+    this.#phase = 'ending'
+    this.#raw.setTimeout(lingerMs, () =>
+      this.destroy(
+        connectionLoss(
+          this.remote.host,
+          this.remote.port,
+          new Error('it was ended, and the peer is silent')
+        )
+      )
+    )
+  }
+
+  #failed(error: Error): void {
+    if (this.#phase === 'dying' || this.#phase === 'closed') return
+    const { host, port } = this.remote
+    this.#error = this.#wasOpen
+      ? connectionLoss(host, port, error)
+      : connectFailure(host, port, error, this.#secure)
+  }
+
+  #drained(): void {
+    if (!this.#blocked) return
+    this.#blocked = false
+    if (this.#phase === 'open') this.#handler?.onDrain?.()
+  }
+
+  #closed(): void {
+    this.#phase = 'closed'
+    const handler = this.#handler
+    this.#handler = undefined
+    handler?.onClose(this.#error)
+  }
+}
+
+function uncork(socket: TcpSocket): void {
+  socket.uncork()
+}
