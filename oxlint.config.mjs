@@ -1,0 +1,65 @@
+// What the linter holds. Each rule earns its place: it finds bugs, or keeps the shape of the code.
+// `test/lint/fixture` breaks every rule named here, and a test proves that each break is seen.
+
+export default {
+  plugins: ['typescript', 'import', 'unicorn', 'oxc'],
+  jsPlugins: ['./scripts/lint/plugin.mjs'],
+  categories: { correctness: 'error' },
+  rules: {
+    // The shape: one direction of dependency, the world as ports, decisions without waiting.
+    'playhead/layers': 'error',
+    'playhead/world': 'error',
+    'playhead/pure': 'error',
+    'import/no-cycle': 'error',
+    'import/no-default-export': 'error',
+
+    // Promises: each settles, and somebody looks.
+    'typescript/no-floating-promises': [
+      'error',
+      {
+        allowForKnownSafeCalls: [
+          { from: 'package', package: 'node:test', name: ['test', 'describe', 'it', 'suite'] }
+        ]
+      }
+    ],
+    'typescript/no-misused-promises': ['error', { checksVoidReturn: false }],
+    'typescript/await-thenable': 'error',
+    'unicorn/no-unnecessary-await': 'off', // the same, without types
+    'typescript/return-await': ['error', 'error-handling-correctness-only'],
+    'no-async-promise-executor': 'error',
+
+    // Types say what is true.
+    'typescript/no-explicit-any': 'error',
+    'typescript/no-non-null-assertion': 'error',
+    'typescript/switch-exhaustiveness-check': [
+      'error',
+      { considerDefaultExhaustiveForUnions: true }
+    ],
+    'typescript/no-unnecessary-type-assertion': 'error',
+    'typescript/consistent-type-imports': 'error',
+    'typescript/ban-ts-comment': 'error',
+
+    // Errors are errors, and are not hidden.
+    'typescript/only-throw-error': 'error',
+    'typescript/prefer-promise-reject-errors': 'error',
+    'no-empty': 'error',
+    'no-useless-catch': 'error',
+
+    // Slips.
+    eqeqeq: 'error',
+    'no-var': 'error',
+    'prefer-const': 'error',
+    'no-fallthrough': 'error',
+    'no-self-compare': 'error',
+    'no-unused-vars': [
+      'error',
+      { argsIgnorePattern: '^_', varsIgnorePattern: '^_', caughtErrors: 'all' }
+    ]
+  },
+  overrides: [
+    {
+      files: ['*.config.mjs', 'scripts/lint/plugin.mjs'],
+      rules: { 'import/no-default-export': 'off' }
+    }
+  ]
+}
