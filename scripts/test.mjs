@@ -5,13 +5,15 @@
 //
 //   --node PATH      another Node to run them on
 //   --name PATTERN   only tests whose title matches (then others may be skipped)
+//   --verbose        each test's line, not only each group's
 //
 // Only files whose source is still there are run: build/ may hold the output of deleted tests.
 
 import { spawn } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { createInterface } from 'node:readline'
+import { parseArgs, stripVTControlCharacters } from 'node:util'
 import { withKafka } from './kafka/with-kafka.mjs'
 
 /** Each lane: the folder its tests live in, folders that are lanes of their own, the service it needs. */
@@ -27,7 +29,11 @@ process.chdir(join(import.meta.dirname, '..'))
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
-  options: { node: { type: 'string', default: process.execPath }, name: { type: 'string' } }
+  options: {
+    node: { type: 'string', default: process.execPath },
+    name: { type: 'string' },
+    verbose: { type: 'boolean', default: false }
+  }
 })
 const lane = lanes[positionals[0]] ?? lanes.unit
 const filters = positionals[0] in lanes ? positionals.slice(1) : positionals
@@ -69,25 +75,27 @@ async function runTests(paths, env) {
   const stop = () => child.kill('SIGTERM')
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, stop)
 
-  let tail = ''
-  child.stdout.on('data', chunk => {
-    process.stdout.write(chunk)
-    tail = (tail + chunk).slice(-1_000_000)
+  // Of a group of tests that passed, its own line is enough: thousands of golden bytes are one claim.
+  const quiet = options.verbose ? /$^/ : /^(\s+✔|\s*▶) /
+  const counts = new Map()
+  createInterface({ input: child.stdout }).on('line', coloured => {
+    const line = stripVTControlCharacters(coloured)
+    if (!quiet.test(line)) process.stdout.write(`${coloured}\n`)
+    const [, what, count] = /^(?:ℹ|#) (\w+) (\d+)$/.exec(line) ?? []
+    if (what !== undefined) counts.set(what, Number(count))
   })
   const code = await new Promise(resolve =>
     child.on('close', (exit, signal) => resolve(signal ?? exit))
   )
-  return code === 0 ? complaint(tail) : 1
+  return code === 0 ? complaint(counts) : 1
 }
 
 /** The exit code of a run that node calls good: 1 when it proves less than it seems to. */
-function complaint(output) {
-  const count = what =>
-    Number([...output.matchAll(new RegExp(`^(?:ℹ|#) ${what} (\\d+)`, 'gm'))].at(-1)?.[1] ?? NaN)
-  if (!(count('tests') > 0)) return report('no test ran')
+function complaint(counts) {
+  if (!(counts.get('tests') > 0)) return report('no test ran')
   if (options.name !== undefined) return 0
-  if (!(count('skipped') === 0)) return report('a test was skipped: fix it or delete it')
-  if (!(count('todo') === 0)) return report('a test is a to-do: write it or delete it')
+  if (counts.get('skipped') !== 0) return report('a test was skipped: fix it or delete it')
+  if (counts.get('todo') !== 0) return report('a test is a to-do: write it or delete it')
   return 0
 }
 

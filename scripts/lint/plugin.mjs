@@ -3,18 +3,19 @@
 //
 // A file's place is its path after the last `src/`, so that a fixture can pretend to be any file.
 
-/** Each layer, and the layers below it that it may import. */
+/** Each layer, and the layers below it that it may import. `node` is base/node/, the real world's Env. */
 const layers = {
   base: [],
   protocol: ['base'],
   net: ['base'],
+  node: ['net', 'protocol', 'base'],
   group: ['protocol', 'base'],
   store: ['group', 'protocol', 'base'],
   rpc: ['group', 'protocol', 'base'],
   client: ['rpc', 'group', 'protocol', 'base'],
   broker: ['rpc', 'store', 'group', 'protocol', 'base'],
-  entry: ['broker', 'client', 'rpc', 'store', 'group', 'protocol', 'net', 'base'],
-  cli: ['entry', 'broker', 'client', 'rpc', 'store', 'group', 'protocol', 'net', 'base']
+  entry: ['node', 'broker', 'client', 'rpc', 'store', 'group', 'protocol', 'net', 'base'],
+  cli: ['entry', 'node', 'broker', 'client', 'rpc', 'store', 'group', 'protocol', 'net', 'base']
 }
 
 /** Files that may touch the world: they make an Env, or are one implementation of a port. */
@@ -55,6 +56,7 @@ const instead = {
 
 /** Where one goes instead, for an import that is not allowed. */
 function advice(from, to) {
+  if (to === 'node') return 'take an Env: only the entries choose the real world'
   if (to === 'net') return 'use env.net: only the entries choose a network'
   if (to === 'store') return 'take the store as a constructor argument'
   if (from === 'client' && to === 'broker')
@@ -73,6 +75,7 @@ function placeOf(filename) {
 }
 
 function layerOf(place) {
+  if (/^base\/node\b/.test(place)) return 'node'
   const slash = place.indexOf('/')
   return slash < 0 ? 'entry' : place.slice(0, slash)
 }

@@ -55,7 +55,7 @@ export class VirtualClock implements Clock {
   }
 
   after(delayMs: number, fire: () => void): Timer {
-    assert(delayMs === delayMs && delayMs < Infinity, 'the delay of a timer is finite')
+    assert(Number.isFinite(delayMs), 'the delay of a timer is finite')
     // Rounded up: a timer may be late, never early.
     const dueUs = this.#nowUs + Math.max(0, Math.ceil(delayMs * 1000))
     return this.#ask({ dueUs, rank: 1, tie: this.#ties?.next() ?? 0, fire })
@@ -94,7 +94,7 @@ export class VirtualClock implements Clock {
     const untilUs = this.#nowUs + Math.ceil(withinMs * 1000)
     if (!(await this.#run(untilUs, condition))) {
       const why = this.pending > 0 ? `${withinMs} ms were not enough` : 'nothing is left to happen'
-      throw new AssertionError(`never true: ${condition}: ${why}`)
+      throw new AssertionError(`never true: ${String(condition)}: ${why}`)
     }
   }
 

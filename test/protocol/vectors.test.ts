@@ -58,7 +58,7 @@ function prune(field: Field | undefined, actual: unknown, expected: unknown): un
     return actual.map((a, i) => prune(field?.element, a, expected[i]))
   }
   if (field?.fields && actual && expected) {
-    return matches(field.fields, actual as object, expected as object)
+    return matches(field.fields, actual, expected)
   }
   return actual
 }

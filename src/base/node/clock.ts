@@ -10,7 +10,7 @@ export const nodeClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   after(delayMs, fire) {
-    assert(delayMs === delayMs && delayMs < Infinity, 'the delay of a timer is finite')
+    assert(Number.isFinite(delayMs), 'the delay of a timer is finite')
     return new Alarm(performance.now() + delayMs, fire)
   },
   soon(fire) {

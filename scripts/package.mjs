@@ -1,0 +1,118 @@
+// What a user of the package gets: the files that are packed, how they resolve, and what is installed
+// with them. After `tsc`.
+
+import { execFile } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+
+process.chdir(join(import.meta.dirname, '..'))
+const execute = promisify(execFile)
+
+/** What may be in the package, and what must be. */
+const allowed = [
+  /^build\/src\/.+\.(js|d\.ts)$/,
+  /^(LICENSE|NOTICE|README\.md|CHANGELOG\.md|SECURITY\.md|package\.json)$/
+]
+const required = ['LICENSE', 'README.md', 'CHANGELOG.md', 'package.json']
+
+/** Packages that `npm install playhead` brings to one machine, itself aside. */
+const mostInstalled = 12
+
+const complaints = []
+removeStaleOutput()
+complaints.push(...manifest(), ...installed(), ...(await packed()))
+if (complaints.length > 0) {
+  process.stdout.write(`${complaints.join('\n')}\n`)
+  process.exitCode = 1
+}
+
+/** The compiler leaves the output of deleted sources behind; a clean build, which is what ships, has none. */
+function removeStaleOutput() {
+  for (const name of readdirSync('build/src', { recursive: true })) {
+    const source = join('src', name).replace(/(\.js|\.d\.ts|\.js\.map)$/, '.ts')
+    if (!existsSync(source)) rmSync(join('build/src', name), { recursive: true })
+  }
+}
+
+/** Nothing of ours runs when the package is installed. */
+function manifest() {
+  const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'))
+  return ['preinstall', 'install', 'postinstall', 'prepare']
+    .filter(name => Object.hasOwn(scripts, name))
+    .map(name => `package.json has the script ${name}: nothing runs on a user's machine by itself`)
+}
+
+/** Few packages come along, and none of them runs a script when it is installed. */
+function installed() {
+  const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8'))
+  const ours = Object.entries(packages)
+    .filter(([path, entry]) => path !== '' && !entry.dev && !entry.peer)
+    .filter(
+      ([, entry]) => fits(entry.os, 'linux') && fits(entry.cpu, 'x64') && fits(entry.libc, 'glibc')
+    )
+    .map(([path, entry]) => ({ name: path.replace(/^.*node_modules\//, ''), entry }))
+  const names = ours.map(({ name }) => name)
+  return [
+    ...(names.length > mostInstalled
+      ? [
+          `${names.length} packages are installed with ours, at most ${mostInstalled}: ${names.join(', ')}`
+        ]
+      : []),
+    ...ours
+      .filter(({ entry }) => entry.hasInstallScript)
+      .map(
+        ({ name }) =>
+          `${name} runs a script when it is installed: choose another, or let users who need it add it (an optional peer)`
+      )
+  ]
+}
+
+/** Whether a list of the lock file, such as `["!win32"]`, allows a value; no list allows all. */
+function fits(list, value) {
+  if (list === undefined) return true
+  return list.includes(value) || list.some(entry => entry.startsWith('!') && entry !== `!${value}`)
+}
+
+/** Packs, and looks at the result as npm, bundlers and TypeScript do. */
+async function packed() {
+  const folder = mkdtempSync(join(tmpdir(), 'playhead-pack-'))
+  try {
+    const { stdout } = await execute('npm', [
+      'pack',
+      '--json',
+      '--ignore-scripts',
+      '--pack-destination',
+      folder
+    ])
+    const [{ filename, files }] = JSON.parse(stdout)
+    const paths = files.map(({ path }) => path)
+    const tarball = join(folder, filename)
+    const reports = await Promise.all([
+      tool('publint', 'run', tarball, '--strict'),
+      tool('attw', tarball, '--profile', 'esm-only', '--format', 'ascii', '--no-emoji')
+    ])
+    return [
+      ...paths
+        .filter(path => !allowed.some(pattern => pattern.test(path)))
+        .map(path => `packed, and should not be: ${path}`),
+      ...required
+        .filter(path => !paths.includes(path))
+        .map(path => `not packed, and should be: ${path}`),
+      ...reports.filter(Boolean)
+    ]
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+/** Runs one of the package checkers; resolves to its complaints. */
+async function tool(name, ...args) {
+  try {
+    await execute(join('node_modules', '.bin', name), args)
+    return ''
+  } catch (error) {
+    return `${name}:\n${error.stdout}${error.stderr}`
+  }
+}
