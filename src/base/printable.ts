@@ -4,7 +4,6 @@
  */
 
 // C0, DEL, C1, line and paragraph separators, and the marks that turn the direction of writing.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const unprintable =
   /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g
 

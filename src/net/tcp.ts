@@ -77,6 +77,8 @@ function dial(
     autoSelectFamilyAttemptTimeout: attemptMs
   }
   try {
+    // Node would throw too, but leave a handle behind.
+    if (!(port >= 0 && port <= 65_535)) throw new Error('no port is larger than 65535')
     if (tlsOptions === undefined) return net.connect(how)
     const insecure = tlsOptions.insecure === true
     if (insecure)
