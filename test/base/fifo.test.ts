@@ -56,7 +56,7 @@ test('what left a fifo is not kept alive by it', async () => {
     registry.register(item, i)
     fifo.push(item)
   }
-  while (fifo.shift() !== undefined) {}
+  while (fifo.shift() !== undefined) continue
   const deadline = performance.now() + 10_000
   while (collected < 9 && performance.now() < deadline) {
     // Rubbish, so that the collector runs.

@@ -26,7 +26,7 @@ export interface World {
 export function netContract(name: string, makeWorld: () => World): void {
   const world = makeWorld()
   const { until } = world
-  const say = (title: string, run: () => Promise<void>) => test(`${name}: ${title}`, run)
+  const say = (title: string, run: () => Promise<void>) => void test(`${name}: ${title}`, run)
   after(() => world.checkNothingLeft())
 
   async function doors(): Promise<{
