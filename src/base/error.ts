@@ -59,6 +59,8 @@ export const errorCodes = {
   REWIND_PENDING: 'rewind pending',
   /** Some partitions were done and some not: the result lists them. */
   PARTIALLY_APPLIED: 'partially applied',
+  /** The store could not write or open its files: a full disk, a wrong right, a directory in use. */
+  STORAGE_FAILED: 'storage failed',
   /** Any other error code of a broker; `kafkaError` names it. */
   BROKER_ERROR: 'broker error'
 } as const

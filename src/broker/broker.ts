@@ -1,0 +1,108 @@
+/**
+ * A running embedded broker: one process that is one or several brokers of a cluster. It owns the listeners
+ * and the store, and ends them all.
+ */
+import type { Env, TlsOptions } from '../base/env.ts'
+import { PlayheadError } from '../base/error.ts'
+import type { Store } from '../base/store.ts'
+import { BrokerCluster } from './cluster.ts'
+import { type MaxVersions, dispatchTable } from './dispatch.ts'
+import { Server } from './server.ts'
+
+export interface BrokerOptions {
+  /** Address to listen at. Default 127.0.0.1: anyone who reaches a broker may read, write and rewind all of it. */
+  readonly host?: string | undefined
+  /** Port of the first broker; the others take the ports after it. Default 0: free ones. */
+  readonly port?: number | undefined
+  /** How many brokers this process is. Default 1. */
+  readonly brokers?: number | undefined
+  /** Topics that are there from the start, with their number of partitions. */
+  readonly topics?: { readonly [topic: string]: number } | undefined
+  /** Whether a client's metadata request creates the topic that it names. Default true, as Kafka. */
+  readonly autoCreateTopics?: boolean | undefined
+  /** Partitions of a topic that is created without saying how many. Default 1. */
+  readonly defaultPartitions?: number | undefined
+  /** Highest version to speak of an API, by name, to play an older Kafka; -1 leaves the API out. */
+  readonly maxVersions?: MaxVersions | undefined
+  readonly tls?: TlsOptions | undefined
+}
+
+export interface World {
+  readonly env: Env
+  /** Closed with the broker. */
+  readonly store: Store
+}
+
+/** Starts the brokers; rejects when an address is not to be had, and then has closed all it opened. */
+export async function startBroker(
+  world: World,
+  options: BrokerOptions = {}
+): Promise<EmbeddedBroker> {
+  const count = options.brokers ?? 1
+  if (!Number.isInteger(count) || count < 1 || count > 100) {
+    throw new PlayheadError('INVALID_ARGUMENT', `brokers is ${count}: from 1 to 100 is possible`)
+  }
+  const cluster = new BrokerCluster({
+    ...world,
+    dispatch: dispatchTable(options.maxVersions),
+    clusterId: world.env.cpu.randomBytes(16).toString('base64url')
+  })
+  const broker = new EmbeddedBroker(cluster, options)
+  try {
+    await broker.open(count)
+  } catch (error) {
+    await broker.close()
+    throw error
+  }
+  return broker
+}
+
+export class EmbeddedBroker {
+  readonly #cluster: BrokerCluster
+  readonly #options: BrokerOptions
+  readonly #servers = new Map<number, Server>()
+  #closing: Promise<void> | undefined
+
+  /** Use `startBroker`. */
+  constructor(cluster: BrokerCluster, options: BrokerOptions) {
+    this.#cluster = cluster
+    this.#options = options
+  }
+
+  /** Addresses of the brokers whose listeners are open: ['127.0.0.1:43211', …]. */
+  get bootstrap(): readonly string[] {
+    const open = [...this.#cluster.nodes.values()].filter(node => node.up)
+    return open.map(({ host, port }) =>
+      host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+    )
+  }
+
+  get clusterId(): string {
+    return this.#cluster.clusterId
+  }
+
+  /** Part of `startBroker`. */
+  async open(count: number): Promise<void> {
+    const { host = '127.0.0.1', port = 0, tls } = this.#options
+    for (let id = 1; id <= count; id++) {
+      const server = new Server(id, this.#cluster)
+      this.#servers.set(id, server)
+      const at = await server.listen(host, port === 0 ? 0 : port + id - 1, tls)
+      this.#cluster.nodes.set(id, { id, ...at, up: true })
+    }
+  }
+
+  /** Ends every connection, stores what is under way, and frees every timer, socket and file. */
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close())
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  async #close(): Promise<void> {
+    await Promise.all([...this.#servers.values()].map(server => server.close()))
+    await this.#cluster.store.close()
+  }
+}

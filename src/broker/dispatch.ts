@@ -1,0 +1,22 @@
+/** The protocol table: which handler answers which API, and in which versions. */
+import { assert } from '../base/assert.ts'
+import type { Dispatch, Handler, Spoken } from './handler.ts'
+import { handleFindCoordinator } from './handlers/10-find-coordinator.ts'
+import { handleApiVersions } from './handlers/18-api-versions.ts'
+
+/** Every handler there is, by rising key. */
+const handlers: readonly Handler[] = [handleFindCoordinator, handleApiVersions]
+
+/** Highest version to speak, by the API's name: to play an older Kafka. -1: the API is not spoken at all. */
+export type MaxVersions = { readonly [api: string]: number }
+
+export function dispatchTable(maxVersions: MaxVersions = {}): Dispatch {
+  const table = new Map<number, Spoken>()
+  for (const handler of handlers) {
+    const { api, versions = api.versions } = handler
+    assert(!table.has(api.key), `one handler answers ${api.name}`)
+    const last = Math.min(versions[1], maxVersions[api.name] ?? Infinity)
+    if (last >= versions[0]) table.set(api.key, { handler, first: versions[0], last })
+  }
+  return table
+}

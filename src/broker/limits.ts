@@ -1,0 +1,25 @@
+/** The limits of the embedded broker, each with its name (security.md S1, S2). */
+
+/** Of a request's frame, before and after a client has shown who it is. */
+export const frameBytesBeforeAuthentication = 512 * 1024
+export const frameBytes = 100 * 1024 * 1024
+
+/** Taken for a frame at once; beyond that memory grows with what arrives. */
+export const eagerFrameBytes = 64 * 1024
+
+/** From a frame's first byte to its last. */
+export const frameMs = 30_000
+/** A connection that asks nothing, while nothing of it waits. */
+export const idleMs = 600_000
+/** How often connections are looked at for the two above. */
+export const sweepMs = 5_000
+/** What clients get, when the broker closes, to end their side in order. */
+export const closeMs = 500
+
+export const connectionCount = 1_000 /** Loopback is exempt. */
+export const connectionCountPerAddress = 200
+
+/** Requests of one connection that are being answered; more are not read. */
+export const pendingRequests = 100
+/** Answers of one connection that its client doesn't read; more requests are not read. */
+export const queuedAnswerBytes = 64 * 1024 * 1024

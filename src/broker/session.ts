@@ -1,0 +1,222 @@
+/**
+ * One connection of a client: bytes into requests, requests to their handlers, answers back in order.
+ *
+ * Handlers are called as requests arrive and may answer later; the answers leave in the order of the requests,
+ * so a ready one waits for those before it. Too many unanswered requests, or answers that the client doesn't
+ * read, and the socket is not read until that is better. Bytes that make no sense end the connection.
+ */
+import type { Socket, SocketHandler } from '../base/env.ts'
+import { PlayheadError } from '../base/error.ts'
+import { Fifo } from '../base/fifo.ts'
+import { ApiVersions } from '../protocol/api/api-versions.ts'
+import { KafkaError } from '../protocol/errors.ts'
+import {
+  FrameSplitter,
+  type RequestStart,
+  decodeRequest,
+  encodeResponse,
+  readRequestStart
+} from '../protocol/frame.ts'
+import type { Api } from '../protocol/schema.ts'
+import type { BrokerCluster } from './cluster.ts'
+import type { Connection, Context, Reply } from './handler.ts'
+import { spoken } from './handlers/18-api-versions.ts'
+import {
+  eagerFrameBytes,
+  frameBytes,
+  frameMs,
+  idleMs,
+  pendingRequests,
+  queuedAnswerBytes
+} from './limits.ts'
+
+/** A request's place in the row of answers. `segments` null: nothing is sent. */
+interface Slot {
+  done: boolean
+  segments: readonly Uint8Array[] | null
+}
+
+export class Session implements SocketHandler, Connection {
+  readonly id: number
+  readonly remoteHost: string
+  readonly #socket: Socket
+  readonly #cluster: BrokerCluster
+  readonly #node: number
+  readonly #ended: () => void
+  readonly #splitter: FrameSplitter
+  // Bounded by the chunk that was being read when `pendingRequests` was reached.
+  readonly #slots = new Fifo<Slot>('answers of a connection', 100_000)
+  readonly #closing = new Set<() => void>()
+  #closed = false
+  #paused = false
+  #heardAt: number
+  /** When the frame that is arriving began. */
+  #frameAt: number | undefined
+
+  constructor(id: number, socket: Socket, cluster: BrokerCluster, node: number, ended: () => void) {
+    this.id = id
+    this.remoteHost = socket.remote.host
+    this.#socket = socket
+    this.#cluster = cluster
+    this.#node = node
+    this.#ended = ended
+    this.#heardAt = cluster.env.clock.monotonic()
+    this.#splitter = new FrameSplitter(frame => this.#received(frame), frameBytes, eagerFrameBytes)
+  }
+
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  whenClosed(then: () => void): () => void {
+    this.#closing.add(then)
+    return () => this.#closing.delete(then)
+  }
+
+  end(reset = false): void {
+    if (reset) this.#socket.destroy()
+    else this.#socket.end()
+  }
+
+  onData(chunk: Buffer): void {
+    this.#heardAt = this.#cluster.env.clock.monotonic()
+    try {
+      this.#splitter.push(chunk)
+    } catch (error) {
+      this.#refuse(error)
+    }
+    if (!this.#splitter.withinFrame) this.#frameAt = undefined
+    else this.#frameAt ??= this.#heardAt
+  }
+
+  onDrain(): void {
+    this.#throttle()
+  }
+
+  onClose(): void {
+    this.#closed = true
+    this.#slots.clear()
+    const waiting = [...this.#closing]
+    this.#closing.clear()
+    for (const then of waiting) then()
+    this.#ended()
+  }
+
+  /** Ends the connection when it has been silent, or in the middle of a frame, for too long. */
+  sweep(now: number): void {
+    if (this.#frameAt !== undefined && now - this.#frameAt > frameMs && !this.#paused) {
+      this.#refuse(malformed(`a frame that did not end within ${frameMs} ms`))
+    } else if (this.#slots.length === 0 && now - this.#heardAt > idleMs) {
+      this.#socket.end()
+    }
+  }
+
+  #received(frame: Buffer): void {
+    this.#frameAt = undefined
+    if (this.#closed) return
+    const start = readRequestStart(frame)
+    const found = this.#cluster.dispatch.get(start.apiKey)
+    if (found === undefined || start.apiVersion < found.first || start.apiVersion > found.last) {
+      return this.#notSpoken(start)
+    }
+    const { api } = found.handler
+    const slot = this.#waiting()
+    const context = this.#context(start)
+    // The frame is kept: what was read of it may be slices.
+    const request = decodeRequest(api, start.apiVersion, frame)
+    const reply = this.#cluster.answer(found.handler, request, context)
+    if (!(reply instanceof Promise)) return this.#answered(slot, api, start, reply)
+    this.#throttle()
+    reply.then(
+      value => this.#answered(slot, api, start, value),
+      error => this.#failed(api, error)
+    )
+  }
+
+  #context(start: RequestStart): Context {
+    const cluster = this.#cluster
+    return {
+      node: this.#node,
+      version: start.apiVersion,
+      clientId: start.clientId ?? '',
+      clientHost: `/${this.remoteHost}`,
+      connection: this,
+      cluster,
+      env: cluster.env
+    }
+  }
+
+  /** Kafka closes the connection too, but answers an ApiVersions so that older and newer clients can agree. */
+  #notSpoken(start: RequestStart): void {
+    const { apiKey, apiVersion } = start
+    if (apiKey !== ApiVersions.key) {
+      throw malformed(`API ${apiKey} in version ${apiVersion} is not spoken here`)
+    }
+    const answer = { ...spoken(this.#cluster.dispatch), errorCode: KafkaError.UNSUPPORTED_VERSION }
+    this.#answered(
+      this.#waiting(),
+      ApiVersions as unknown as Api,
+      { ...start, apiVersion: 0 },
+      answer
+    )
+  }
+
+  #waiting(): Slot {
+    const slot: Slot = { done: false, segments: null }
+    this.#slots.push(slot)
+    return slot
+  }
+
+  #answered(slot: Slot, api: Api, start: RequestStart, reply: Reply<Api>): void {
+    if (this.#closed) return
+    try {
+      if (reply !== null) {
+        slot.segments = encodeResponse(api, start.apiVersion, start.correlationId, reply)
+      }
+    } catch (error) {
+      return this.#failed(api, error)
+    }
+    slot.done = true
+    this.#flush()
+  }
+
+  #flush(): void {
+    for (let first = this.#slots.peek(); first?.done; first = this.#slots.peek()) {
+      this.#slots.shift()
+      if (first.segments !== null) this.#socket.write(first.segments)
+    }
+    this.#throttle()
+  }
+
+  /** The one place that decides whether the socket is read. */
+  #throttle(): void {
+    const tooMuch =
+      this.#slots.length >= pendingRequests || this.#socket.queuedBytes > queuedAnswerBytes
+    if (tooMuch === this.#paused || this.#closed) return
+    this.#paused = tooMuch
+    if (tooMuch) this.#socket.pause()
+    else this.#socket.resume()
+  }
+
+  #failed(api: Api, error: unknown): void {
+    if (this.#closed) return
+    this.#cluster.env.log.error('a request could not be answered: its connection is closed', {
+      api: api.name,
+      host: this.remoteHost,
+      error
+    })
+    this.#socket.destroy()
+  }
+
+  #refuse(error: unknown): void {
+    const fault = error instanceof PlayheadError && error.code === 'MALFORMED_FRAME'
+    const fields = { host: this.remoteHost, node: this.#node, error }
+    if (fault) this.#cluster.env.log.warn('a connection was closed for its bytes', fields)
+    else this.#cluster.env.log.error('a connection was closed for our error', fields)
+    this.#socket.destroy()
+  }
+}
+
+function malformed(message: string): PlayheadError {
+  return new PlayheadError('MALFORMED_FRAME', message)
+}
