@@ -5,9 +5,13 @@
  */
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 
 const execute = promisify(execFile)
+
+/** Of a tool: a test that makes it print more has lost its way. */
+const mostOutput = 64 * 1024 * 1024
 
 export interface OwnClusterOptions {
   /** Default 1. */
@@ -102,9 +106,16 @@ class SharedCluster extends KafkaCluster {
 
 export const kafka = new SharedCluster(given('KAFKA_NAME'), given('KAFKA_BOOTSTRAP'))
 
+/** Runs a program of `scripts/kafka/` beside Kafka's own classes; resolves to what it printed. */
+export async function java(file: string, args: readonly string[], input: string): Promise<string> {
+  const path = join(dirname(given('KAFKA_SCRIPT')), file)
+  const running = execute(given('KAFKA_SCRIPT'), ['java', path, ...args], { maxBuffer: mostOutput })
+  running.child.stdin?.end(input)
+  return (await running).stdout
+}
+
 async function script(...args: string[]): Promise<string> {
-  const { stdout } = await execute(given('KAFKA_SCRIPT'), args, { maxBuffer: 64 * 1024 * 1024 })
-  return stdout
+  return (await execute(given('KAFKA_SCRIPT'), args, { maxBuffer: mostOutput })).stdout
 }
 
 function given(variable: string): string {
