@@ -1,9 +1,10 @@
 /**
  * The Net port on node:net and node:tls.
  *
- * Reading: a socket we dial reads through `onread` into one small buffer that is used again for every chunk,
- * which stays in the processor's cache; the owner copies once, into the frame's own memory. Node offers
- * `onread` only for sockets one dials, so an accepted one reads by 'data' events.
+ * Reading: the sockets we dial read through `onread` into one buffer that is used again for every chunk and
+ * stays in the processor's cache; the owner copies once, into the frame's own memory. All plain ones share it,
+ * as libuv fills it and calls back in one go, and a call back is never inside another. Node offers `onread` only
+ * for sockets one dials, so an accepted one reads by 'data' events.
  * Writing: the first `write` of a turn corks the socket, and what was written in that turn and by its promise
  * jobs leaves in one `writev`.
  */
@@ -23,8 +24,14 @@ import type {
 import { connectFailure, connectionLoss, listenFailure } from './failure.ts'
 import { highWaterBytes, lingerMs } from './limits.ts'
 
-/** Of a dialled socket. 64 KiB was the fastest of 16 KiB to 1 MiB (bench/net.ts). */
-const readBufferBytes = 64 * 1024
+/**
+ * For all dialled sockets of a net. Reading 1 MiB frames, CPU ms/GB on Node 20: 64 KiB 320 to 590, 128 KiB 310 to 460,
+ * 256 KiB 230 to 410, 512 KiB 400, node's 'data' events 470 (bench/net.ts).
+ */
+const readBufferBytes = 256 * 1024
+
+/** The most that Node decrypts at once. A TLS socket has a buffer of its own. */
+const tlsReadBytes = 16 * 1024
 
 /** First TCP keep-alive probe after this much silence: finds peers that vanished. */
 const keepAliveMs = 60_000
@@ -42,19 +49,20 @@ export interface TcpOptions {
 }
 
 export function tcpNet(options: TcpOptions): Net {
+  const buffer = Buffer.allocUnsafeSlow(options.readBufferBytes ?? readBufferBytes)
   return {
-    connect: (to, handler) => connect(to, handler, options),
+    connect: (to, handler) => connect(to, handler, buffer, options.log),
     listen: (at, accept) => listen(at, accept, options.log)
   }
 }
 
-function connect(to: Address, handler: SocketHandler, options: TcpOptions): Socket {
-  const buffer = Buffer.allocUnsafeSlow(options.readBufferBytes ?? readBufferBytes)
+function connect(to: Address, handler: SocketHandler, shared: Buffer, log: Log): Socket {
+  const buffer = to.tls === undefined ? shared : Buffer.allocUnsafeSlow(tlsReadBytes)
   const callback = (byteCount: number, filled: Uint8Array): boolean => {
     socket.received((filled as Buffer).subarray(0, byteCount))
     return true
   }
-  const raw = dial(to, { buffer, callback }, options.log)
+  const raw = dial(to, { buffer, callback }, log)
   const socket = new TcpSocket(raw, to, to.tls !== undefined)
   socket.attend(handler)
   raw.once(to.tls ? 'secureConnect' : 'connect', () => socket.opened())

@@ -201,19 +201,25 @@ test('all that is written in one turn is one piece for the network', async () =>
   await listener.close()
 })
 
-test('the chunk of a dialled socket is a view of one buffer that is used again', async () => {
+test('all dialled sockets read into one buffer, and none sees what another was sent', async () => {
   const net = tcpNet({ log: silentLog })
+  let accepted = 0
   const listener = await net.listen({ host: '127.0.0.1', port: 0 }, socket => {
-    socket.write([Buffer.alloc(500_000)])
+    const mark = ++accepted
+    for (let i = 0; i < 20; i++) socket.write([Buffer.alloc(100_000, mark)])
     socket.end()
     return new Peer()
   })
   const memory = new Set<ArrayBufferLike>()
-  const client = new Peer()
-  client.whenData = chunk => memory.add(chunk.buffer)
-  client.socket = net.connect({ host: '127.0.0.1', port: listener.port }, client)
-  await until(() => client.closed)
-  assert.equal(client.byteCount, 500_000)
+  const clients = Array.from({ length: 8 }, () => {
+    const client = new Peer()
+    client.whenData = chunk => memory.add(chunk.buffer)
+    client.socket = net.connect({ host: '127.0.0.1', port: listener.port }, client)
+    return client
+  })
+  await until(() => clients.every(client => client.closed))
+  for (const { bytes } of clients) assert.deepEqual(bytes, Buffer.alloc(2_000_000, bytes[0]))
+  assert.equal(new Set(clients.map(client => client.bytes[0])).size, 8)
   assert.equal(memory.size, 1)
   await listener.close()
 })
