@@ -14,7 +14,7 @@ import { tcpNet } from '../src/net/tcp.ts'
 const frameBytes = 1024 * 1024
 
 /** The bytes seen so far; then how to stop. */
-type Reader = (port: number) => { bytes(): number; stop(): void }
+type Reader = (port: number) => { readonly bytes: () => number; readonly stop: () => void }
 
 /** As a connection of rpc reads: the frame's length first, then one copy into the frame's own memory. */
 class Frames {
@@ -135,7 +135,8 @@ function serve(): void {
   frame.writeInt32BE(frameBytes, 0)
   const server = net.createServer(socket => {
     const pump = () => {
-      while (socket.write(frame)) {}
+      let room = true
+      while (room) room = socket.write(frame)
     }
     socket.on('drain', pump)
     socket.on('error', () => {})
