@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { crc32c } from '@node-rs/crc32'
 import type { Cpu, Env, Log } from './base/env.ts'
 import { nodeEnv } from './base/node/env.ts'
-import { type BrokerOptions, EmbeddedBroker, startBroker } from './broker/broker.ts'
+import { type BrokerOptions, type EmbeddedBroker, startBroker } from './broker/broker.ts'
 import { MemoryStore } from './store/memory.ts'
 
 export type { BrokerOptions } from './broker/broker.ts'
@@ -14,7 +14,7 @@ export interface StartOptions extends BrokerOptions {
 }
 
 const interim = {
-  crc32c: (bytes: Uint8Array, seed?: number) => crc32c(bytes as Buffer, seed),
+  crc32c: (bytes: Uint8Array, seed?: number) => crc32c(bytes, seed),
   randomBytes: (length: number) => randomBytes(length)
 } as unknown as Cpu
 

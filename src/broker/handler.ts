@@ -59,5 +59,5 @@ export type Dispatch = ReadonlyMap<number, Spoken>
 
 /** For the compiler: infers the types of request and response from the API. */
 export function handler<A extends Api>(literal: Handler<A>): Handler {
-  return literal as unknown as Handler
+  return literal
 }

@@ -153,12 +153,7 @@ export class Session implements SocketHandler, Connection {
       throw malformed(`API ${apiKey} in version ${apiVersion} is not spoken here`)
     }
     const answer = { ...spoken(this.#cluster.dispatch), errorCode: KafkaError.UNSUPPORTED_VERSION }
-    this.#answered(
-      this.#waiting(),
-      ApiVersions as unknown as Api,
-      { ...start, apiVersion: 0 },
-      answer
-    )
+    this.#answered(this.#waiting(), ApiVersions, { ...start, apiVersion: 0 }, answer)
   }
 
   #waiting(): Slot {

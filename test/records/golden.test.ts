@@ -104,16 +104,19 @@ function headerOf(batch: BatchView) {
   const { isControl, hasDeleteHorizon, maxTimestamp, producerId, producerEpoch } = batch
   const { baseSequence, recordCount } = batch
   return {
-    ...{ baseOffset, lastOffset, leaderEpoch, compression, timestampType, isTransactional },
-    ...{
-      isControl,
-      hasDeleteHorizon,
-      maxTimestamp,
-      producerId,
-      producerEpoch,
-      baseSequence,
-      recordCount
-    }
+    baseOffset,
+    lastOffset,
+    leaderEpoch,
+    compression,
+    timestampType,
+    isTransactional,
+    isControl,
+    hasDeleteHorizon,
+    maxTimestamp,
+    producerId,
+    producerEpoch,
+    baseSequence,
+    recordCount
   }
 }
 
