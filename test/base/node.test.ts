@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { inspect } from 'node:util'
 import fc from 'fast-check'
 import { nodeClock } from '../../src/base/node/clock.ts'
+import { nodeEnv } from '../../src/base/node/env.ts'
 import { lineLog } from '../../src/base/node/log.ts'
 import { printable } from '../../src/base/printable.ts'
 import { Secret } from '../../src/base/secret.ts'
@@ -113,4 +114,17 @@ test('a secret shows only when it is revealed', () => {
   assert.doesNotMatch(shown, /canary/)
   assert.match(shown, /secret=\*\*\*/)
   assert.equal(secret.reveal(), 'canary')
+})
+
+test('the Node env is complete, and its log is quiet below a warning', async () => {
+  const env = nodeEnv()
+  assert.equal(env.cpu.crc32c(Buffer.from('123456789')), 0xe306_9283)
+  const draws = Array.from({ length: 100 }, () => env.random.next())
+  assert(draws.every(draw => draw >= 0 && draw < 1) && new Set(draws).size > 90)
+  const listener = await env.net.listen({ host: '127.0.0.1', port: 0 }, () => {
+    throw new Error('nobody dials')
+  })
+  assert(listener.port > 0)
+  await listener.close()
+  env.log.info('not shown')
 })

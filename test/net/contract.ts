@@ -148,7 +148,9 @@ export function netContract(name: string, makeWorld: () => World): void {
     const there = await doors()
     const answer = randomBytes(3 * 1024 * 1024)
     const client = there.dial(server => {
-      server.whenData = () => server.its.write([answer])
+      server.whenData = () => {
+        if (server.byteCount === 'ask'.length) server.its.write([answer])
+      }
     })
     client.its.write([Buffer.from('ask')])
     client.its.end()

@@ -3,16 +3,24 @@
 import { tcpNet } from '../../net/tcp.ts'
 import type { Cpu, Env, Log } from '../env.ts'
 import { nodeClock } from './clock.ts'
+import { nodeCpu } from './cpu.ts'
 import { lineLog } from './log.ts'
 import { nodeRandom } from './random.ts'
 
 export interface NodeEnvOptions {
   /** Default: warnings and errors, on standard error. */
   readonly log?: Log
-  readonly cpu: Cpu
+  /** Default: `nodeCpu()`. */
+  readonly cpu?: Cpu
 }
 
-export function nodeEnv(options: NodeEnvOptions): Env {
+export function nodeEnv(options: NodeEnvOptions = {}): Env {
   const log = options.log ?? lineLog({ level: 'warn' })
-  return { clock: nodeClock, random: nodeRandom, net: tcpNet({ log }), cpu: options.cpu, log }
+  return {
+    clock: nodeClock,
+    random: nodeRandom,
+    net: tcpNet({ log }),
+    cpu: options.cpu ?? nodeCpu(),
+    log
+  }
 }
