@@ -10,6 +10,7 @@ export default {
     'playhead/layers': 'error',
     'playhead/world': 'error',
     'playhead/pure': 'error',
+    'playhead/no-sleep': 'error',
     'import/no-cycle': 'error',
     'import/no-default-export': 'error',
 

@@ -182,7 +182,30 @@ const pureRule = {
   }
 }
 
+/** `new Promise(resolve => setTimeout(resolve, ms))`, and the module that has it ready-made. */
+const sleepRule = {
+  create(context) {
+    if (placeOf(context.filename) !== undefined || !/\/test\//.test(context.filename)) return {}
+    const message =
+      'a test waits for a condition or in virtual time, never for a while: too short on a busy machine, too long on others'
+    return {
+      ...eachImport((node, specifier) => {
+        if (specifier === 'node:timers/promises') context.report({ node, message })
+      }),
+      NewExpression(node) {
+        const [executor] = node.arguments
+        const call =
+          executor?.body?.type === 'CallExpression'
+            ? executor.body
+            : executor?.body?.body?.[0]?.expression
+        if (node.callee.name !== 'Promise' || call?.callee?.name !== 'setTimeout') return
+        if (call.arguments[0]?.name === executor.params[0]?.name) context.report({ node, message })
+      }
+    }
+  }
+}
+
 export default {
   meta: { name: 'playhead' },
-  rules: { layers: layersRule, world: worldRule, pure: pureRule }
+  rules: { layers: layersRule, world: worldRule, pure: pureRule, 'no-sleep': sleepRule }
 }

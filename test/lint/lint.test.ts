@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 
 const root = join(import.meta.dirname, '../../..')
-const fixture = 'test/lint/fixture/src'
+const fixture = 'test/lint/fixture'
 
 test('the linter sees every break of a rule in the fixture, and nothing else', () => {
   const [seen, expected] = [found(), marked()]
