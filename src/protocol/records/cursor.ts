@@ -22,6 +22,7 @@ export class RecordCursor {
   private readonly source: RecordSource
   private readonly bytes: Buffer
   private readonly fromDelta: number
+  private readonly lastDelta: number
   private readonly baseTimestamp: number
   private readonly logAppendTime: boolean
   private left: number
@@ -33,6 +34,7 @@ export class RecordCursor {
     this.source = source
     this.bytes = source.payload
     this.fromDelta = fromOffset - source.baseOffset
+    this.lastDelta = source.lastOffset - source.baseOffset
     this.baseTimestamp = source.baseTimestamp
     this.logAppendTime = source.logAppendTime
     this.left = source.recordCount
@@ -57,7 +59,8 @@ export class RecordCursor {
       if (length < MIN_RECORD_BYTES - 1 || end > bytes.length) throw this.fail(`length ${length}`)
       const timestampDelta = this.varlong(start + 1)
       const offsetDelta = this.varint(this.at)
-      if (offsetDelta <= this.offsetDelta) throw this.fail(`offset delta ${offsetDelta}`)
+      if (offsetDelta <= this.offsetDelta || offsetDelta > this.lastDelta)
+        throw this.fail(`offset delta ${offsetDelta}`)
       this.offsetDelta = offsetDelta
       if (offsetDelta < this.fromDelta) {
         this.at = end
