@@ -227,7 +227,7 @@ class TcpSocket implements Socket {
     raw.on('end', () => this.#ending())
     raw.on('drain', () => this.#drained())
     raw.once('close', () => this.#closed())
-    // Until `opened`. Node would send what is written during a handshake before the certificate is judged.
+    // Until `opened`: nothing leaves before a certificate is judged, whatever Node does with early writes.
     raw.cork()
   }
 
@@ -245,8 +245,7 @@ class TcpSocket implements Socket {
   }
 
   received(chunk: Buffer): void {
-    // After destroy() Node may still hand out what it had read.
-    if (this.#phase !== 'dying' && this.#phase !== 'closed') this.#handler?.onData(chunk)
+    this.#handler?.onData(chunk)
   }
 
   get local(): { readonly host: string; readonly port: number } {
