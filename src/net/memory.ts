@@ -93,7 +93,7 @@ export class MemoryNetwork {
     const host = this.#host(name)
     host.life++
     host.doors.clear()
-    for (const socket of [...host.sockets]) socket.kill()
+    for (const socket of host.sockets) socket.kill()
   }
 
   /**
@@ -105,13 +105,13 @@ export class MemoryNetwork {
     host.life++
     host.off = true
     host.doors.clear()
-    for (const socket of [...host.sockets]) socket.forget()
+    for (const socket of Array.from(host.sockets)) socket.forget()
   }
 
   powerOn(name: string): void {
     const host = this.#host(name)
     host.off = false
-    for (const socket of [...host.sockets]) socket.wake()
+    for (const socket of host.sockets) socket.wake()
     this.retry()
   }
 
