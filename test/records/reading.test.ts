@@ -1,9 +1,14 @@
 /** What a consumer sees of a batch. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { inspect } from 'node:util'
 import { onlyBatch } from '../../src/protocol/records/batch.ts'
-import { RecordCursor } from '../../src/protocol/records/cursor.ts'
-import { RawRecord, RecordView, rawRecords } from '../../src/protocol/records/record.ts'
+import {
+  RawRecord,
+  RecordIterator,
+  RecordView,
+  rawRecords
+} from '../../src/protocol/records/record.ts'
 import { RecordSource } from '../../src/protocol/records/source.ts'
 import { stampLogAppendTime, stampOffset } from '../../src/protocol/records/stamp.ts'
 import { batchOf, cpu, type Input, recordsIn, resealed } from './reading.ts'
@@ -124,15 +129,16 @@ test('a consumer’s own record decodes through its source, one object per recor
     }
   }
   class NumberRecord extends RecordView<Decoding> {
+    get key(): Buffer | null {
+      return this.keyBytes()
+    }
     get value(): number {
       return this.source.decode(this.valueBytes())
     }
   }
   const batch = onlyBatch(batchOf([{ value: '1' }, { value: '22' }]))
   const source = new Decoding(batch, batch.payload, 't', 0)
-  const cursor = new RecordCursor(source)
-  const records: NumberRecord[] = []
-  while (cursor.advance()) records.push(new NumberRecord(source, cursor))
+  const records = [...new RecordIterator(source, NumberRecord)]
   assert.equal(source.decoded, 0)
   assert.deepEqual(
     records.map(record => record.value),
@@ -142,4 +148,14 @@ test('a consumer’s own record decodes through its source, one object per recor
     records.map(record => record.offset),
     [0, 1]
   )
+})
+
+test('a record that is logged shows itself, not where its parts lie', () => {
+  const batch = onlyBatch(batchOf([{ key: 'k', value: null, headers: [{ key: 'h', value: '1' }] }]))
+  const [record] = rawRecords(new RecordSource(batch, batch.payload, 'orders', 0))
+  const seen = inspect(record)
+  assert.match(seen, /topic: 'orders'/)
+  assert.match(seen, /key: <Buffer 6b>/)
+  assert.match(seen, /key: 'h', value: <Buffer 31>/)
+  assert.doesNotMatch(seen, /payload|valueStart/)
 })

@@ -48,6 +48,10 @@ export class RecordCursor {
   /**
    * Goes to the next record; false behind the last. Throws CORRUPT_RECORDS where the bytes are not a record,
    * once: after that it is behind the last.
+   *
+   * Measured with bench/records.ts on 100-byte values, Node 20, one core, million records a second: this walk
+   * 54; a bare loop that checks nothing 200; with an object for each record 25; with its value cut out and
+   * touched 12. So the checks cost 14 ns, the object 22, the Buffer 43: the last two are made only when asked.
    */
   advance(): boolean {
     const bytes = this.bytes
