@@ -1,7 +1,6 @@
 /** The embedded broker: a Kafka broker in this process, for tests, for development, for small things. */
-import { randomBytes } from 'node:crypto'
-import { crc32c } from '@node-rs/crc32'
-import type { Cpu, Env, Log } from './base/env.ts'
+import type { Env, Log } from './base/env.ts'
+import { nodeCpu } from './base/node/cpu.ts'
 import { nodeEnv } from './base/node/env.ts'
 import { type BrokerOptions, type EmbeddedBroker, startBroker } from './broker/broker.ts'
 import { MemoryStore } from './store/memory.ts'
@@ -13,16 +12,11 @@ export interface StartOptions extends BrokerOptions {
   readonly env?: Env
 }
 
-const interim = {
-  crc32c: (bytes: Uint8Array, seed?: number) => crc32c(bytes, seed),
-  randomBytes: (length: number) => randomBytes(length)
-} as unknown as Cpu
-
 export type Broker = EmbeddedBroker
 export const Broker = {
   /** Starts a broker: in memory, at a free loopback port, unless the options say otherwise. */
   start(options: StartOptions = {}): Promise<Broker> {
-    const env = options.env ?? nodeEnv({ cpu: interim, ...(options.log && { log: options.log }) })
+    const env = options.env ?? nodeEnv({ cpu: nodeCpu(), ...(options.log && { log: options.log }) })
     return startBroker({ env, store: new MemoryStore() }, options)
   }
 }

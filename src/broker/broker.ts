@@ -4,7 +4,8 @@
  */
 import type { Env, TlsOptions } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
-import type { Store } from '../base/store.ts'
+import { Changes, type Store } from '../base/store.ts'
+import { topicNameFault } from './catalog.ts'
 import { BrokerCluster } from './cluster.ts'
 import { type MaxVersions, dispatchTable } from './dispatch.ts'
 import { Server } from './server.ts'
@@ -45,7 +46,10 @@ export async function startBroker(
   const cluster = new BrokerCluster({
     ...world,
     dispatch: dispatchTable(options.maxVersions),
-    clusterId: world.env.cpu.randomBytes(16).toString('base64url')
+    settings: {
+      autoCreateTopics: options.autoCreateTopics ?? true,
+      defaultPartitions: options.defaultPartitions ?? 1
+    }
   })
   const broker = new EmbeddedBroker(cluster, options)
   try {
@@ -90,6 +94,22 @@ export class EmbeddedBroker {
       const at = await server.listen(host, port === 0 ? 0 : port + id - 1, tls)
       this.#cluster.nodes.set(id, { id, ...at, up: true })
     }
+    await this.#cluster.load()
+    await this.#createTopics()
+  }
+
+  async #createTopics(): Promise<void> {
+    const cluster = this.#cluster
+    const changes = new Changes()
+    for (const [name, count] of Object.entries(this.#options.topics ?? {})) {
+      const wrong = topicNameFault(name)
+      if (wrong !== undefined) throw new PlayheadError('INVALID_ARGUMENT', wrong)
+      if (cluster.catalog.topic(name) !== undefined) continue
+      const replicationFactor = cluster.defaultReplicationFactor
+      const assignment = cluster.assign(count, replicationFactor)
+      cluster.catalog.create({ name, assignment, replicationFactor, configs: new Map() }, changes)
+    }
+    if (!changes.empty) await cluster.store.commit(changes)
   }
 
   /** Ends every connection, stores what is under way, and frees every timer, socket and file. */

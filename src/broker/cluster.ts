@@ -3,10 +3,15 @@
  * leads what. A `Server` per broker takes the connections; handlers get this by their context.
  */
 import type { Env } from '../base/env.ts'
-import type { Store } from '../base/store.ts'
+import { Changes, type Store } from '../base/store.ts'
 import type { Api, RequestRead } from '../protocol/schema.ts'
+import { Catalog } from './catalog.ts'
 import { Coordinators } from './coordinators.ts'
+import { FetchSessions } from './fetch-sessions.ts'
 import type { Context, Dispatch, Handler, Reply } from './handler.ts'
+import { spaces } from './keys.ts'
+import type { Partition } from './partition.ts'
+import { StoredCluster, readStored, writeStored } from './stored.ts'
 
 /** One broker of the cluster. */
 export interface BrokerNode {
@@ -18,32 +23,83 @@ export interface BrokerNode {
   readonly up: boolean
 }
 
+export interface ClusterSettings {
+  readonly autoCreateTopics: boolean
+  readonly defaultPartitions: number
+}
+
 export interface BrokerClusterOptions {
   readonly env: Env
   readonly store: Store
   readonly dispatch: Dispatch
-  readonly clusterId: string
+  readonly settings: ClusterSettings
 }
+
+const clusterKey = Buffer.from([spaces.meta, 0])
+
+/** Producer ids are stored in blocks of so many, so that giving one out seldom waits for the store. */
+const producerIdBlock = 1000n
 
 export class BrokerCluster {
   readonly env: Env
   readonly store: Store
   readonly dispatch: Dispatch
+  readonly settings: ClusterSettings
+  readonly catalog: Catalog
   readonly clusterId: string
   /** By id, in rising order. */
   readonly nodes = new Map<number, BrokerNode>()
   readonly coordinators = new Coordinators(this.nodes)
+  readonly #fetchSessions = new Map<number, FetchSessions>()
   #connectionIds = 0
+  #nextProducerId: bigint
+  #storedProducerId: bigint
 
   constructor(options: BrokerClusterOptions) {
-    this.env = options.env
-    this.store = options.store
+    const { env, store } = options
+    this.env = env
+    this.store = store
     this.dispatch = options.dispatch
-    this.clusterId = options.clusterId
+    this.settings = options.settings
+    this.catalog = new Catalog(store, env.cpu)
+    const stored = store.get(clusterKey)
+    const known = stored === undefined ? undefined : readStored(StoredCluster, stored)
+    this.clusterId = known?.clusterId ?? env.cpu.randomBytes(16).toString('base64url')
+    this.#nextProducerId = known?.nextProducerId ?? 0n
+    this.#storedProducerId = this.#nextProducerId
+  }
+
+  /** Takes in what is stored, and stores what is new about the cluster itself. */
+  async load(): Promise<void> {
+    this.catalog.load()
+    await this.store.commit(this.#reserveProducerIds())
+  }
+
+  /** The broker that is shown as the controller: all are one process, so any may be. */
+  get controllerId(): number {
+    for (const { id, up } of this.nodes.values()) if (up) return id
+    return -1
+  }
+
+  /** The fetch sessions of one broker. */
+  fetchSessions(node: number): FetchSessions {
+    let sessions = this.#fetchSessions.get(node)
+    if (sessions === undefined) {
+      sessions = new FetchSessions(this.env.random)
+      this.#fetchSessions.set(node, sessions)
+    }
+    return sessions
   }
 
   nextConnectionId(): number {
     return ++this.#connectionIds
+  }
+
+  /** An id that no producer ever had. */
+  async newProducerId(): Promise<bigint> {
+    const id = this.#nextProducerId++
+    if (id >= this.#storedProducerId) await this.store.commit(this.#reserveProducerIds())
+    return id
   }
 
   /** Every request passes here on its way from a connection to its handler. */
@@ -53,5 +109,45 @@ export class BrokerCluster {
     context: Context
   ): Reply<Api> | Promise<Reply<Api>> {
     return handler.handle(request, context)
+  }
+
+  /** Replicas for `count` partitions more, each list beginning with the leader, spread over the brokers. */
+  assign(count: number, replicationFactor: number, firstIndex = 0): number[][] {
+    const up = [...this.nodes.values()].filter(node => node.up).map(node => node.id)
+    const ids = up.length >= replicationFactor ? up : [...this.nodes.keys()]
+    const shift = firstIndex + Math.floor(this.env.random.next() * ids.length)
+    return Array.from({ length: count }, (_, index) =>
+      Array.from(
+        { length: replicationFactor },
+        (_, replica) => ids[(shift + index + replica) % ids.length] as number
+      )
+    )
+  }
+
+  /** As many replicas as Kafka would like, three, where there are as many brokers. */
+  get defaultReplicationFactor(): number {
+    return Math.min(3, this.nodes.size)
+  }
+
+  /** What tells a client that asked the wrong broker where to go. */
+  leaderOf(partition: Partition): { leaderId: number; leaderEpoch: number } {
+    return { leaderId: partition.leader, leaderEpoch: partition.leaderEpoch }
+  }
+
+  /** The addresses of these brokers, each once, as answers carry them since KIP-951. */
+  endpoints(ids: Iterable<number>): { nodeId: number; host: string; port: number; rack: null }[] {
+    const found = []
+    for (const nodeId of new Set(ids)) {
+      const node = this.nodes.get(nodeId)
+      if (node !== undefined) found.push({ nodeId, host: node.host, port: node.port, rack: null })
+    }
+    return found
+  }
+
+  #reserveProducerIds(): Changes {
+    this.#storedProducerId = this.#nextProducerId + producerIdBlock
+    const { clusterId } = this
+    const value = writeStored(StoredCluster, { clusterId, nextProducerId: this.#storedProducerId })
+    return new Changes().put(clusterKey, value)
   }
 }

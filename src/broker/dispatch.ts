@@ -1,11 +1,24 @@
 /** The protocol table: which handler answers which API, and in which versions. */
 import { assert } from '../base/assert.ts'
 import type { Dispatch, Handler, Spoken } from './handler.ts'
+import { handleProduce } from './handlers/00-produce.ts'
+import { handleFetch } from './handlers/01-fetch.ts'
+import { handleListOffsets } from './handlers/02-list-offsets.ts'
+import { handleMetadata } from './handlers/03-metadata.ts'
 import { handleFindCoordinator } from './handlers/10-find-coordinator.ts'
 import { handleApiVersions } from './handlers/18-api-versions.ts'
+import { handleCreateTopics } from './handlers/19-create-topics.ts'
 
 /** Every handler there is, by rising key. */
-const handlers: readonly Handler[] = [handleFindCoordinator, handleApiVersions]
+const handlers: readonly Handler[] = [
+  handleProduce,
+  handleFetch,
+  handleListOffsets,
+  handleMetadata,
+  handleFindCoordinator,
+  handleApiVersions,
+  handleCreateTopics
+]
 
 /** Highest version to speak, by the API's name: to play an older Kafka. -1: the API is not spoken at all. */
 export type MaxVersions = { readonly [api: string]: number }

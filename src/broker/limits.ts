@@ -23,3 +23,12 @@ export const connectionCountPerAddress = 200
 export const pendingRequests = 100
 /** Answers of one connection that its client doesn't read; more requests are not read. */
 export const queuedAnswerBytes = 64 * 1024 * 1024
+
+/** Of one topic. */
+export const partitionCount = 10_000
+
+/** Of a Fetch answer, whatever its request allows, but for one larger batch. As Kafka's `fetch.max.bytes`. */
+export const fetchBytes = 55 * 1024 * 1024
+
+/** Of a compressed batch that must be looked into (security.md S4). */
+export const decompressedBytes = 64 * 1024 * 1024
