@@ -7,7 +7,7 @@
 // Functions count in the product and the simulator; a test's story may take the room it needs.
 
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 process.chdir(join(import.meta.dirname, '..'))
@@ -51,6 +51,7 @@ function measure(rule, max) {
     rules: { [rule]: ['error', { max, skipBlankLines: true, skipComments: true }] }
   }
   const configPath = join('build', `.${rule}.json`)
+  mkdirSync('build', { recursive: true })
   writeFileSync(configPath, JSON.stringify(config))
   const paths = folders.filter(folder => existsSync(folder))
   const oxlint = join('node_modules', '.bin', 'oxlint')

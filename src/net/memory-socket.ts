@@ -12,27 +12,45 @@ export interface Place {
   readonly port: number
 }
 
+/** The machine a socket is on. */
+export interface Machine {
+  /** Every socket that is not closed, in the order of their making. */
+  readonly sockets: Set<MemorySocket>
+  /** Without power: nothing leaves and nothing arrives. */
+  readonly off: boolean
+}
+
 export class MemorySocket implements Socket, Sender, Receiver {
   readonly local: Place
   readonly remote: Place
   readonly #clock: Clock
+  readonly #machine: Machine
   readonly #out: Pipe
   readonly #in: Pipe
   #handler: SocketHandler | undefined
   #phase: Phase = 'connecting'
   #isOpen = false
+  /** The machine lost power with it: it is closed, but the other side doesn't know. */
+  #forgotten = false
   #paused = false
   #blocked = false
   #ended = false
   #peerEnded = false
-  /** What is to happen next of itself: the dialling, a drain, the linger, the close. */
-  #dialling: Timer | undefined
   #answered = false
+  /** What is to happen next of itself: it opens or closes, drains, lingers no longer. */
+  #turning: Timer | undefined
   #draining: Timer | undefined
   #lingering: Timer | undefined
 
-  constructor(clock: Clock, out: Pipe, into: Pipe, local: Place, remote: Place) {
+  constructor(
+    clock: Clock,
+    machine: Machine,
+    [out, into]: readonly [out: Pipe, into: Pipe],
+    [local, remote]: readonly [local: Place, remote: Place]
+  ) {
     this.#clock = clock
+    this.#machine = machine
+    machine.sockets.add(this)
     this.#out = out
     this.#in = into
     this.local = local
@@ -54,7 +72,7 @@ export class MemorySocket implements Socket, Sender, Receiver {
 
   /** Of the side that dials: what it waits for now. */
   waitsFor(timer: Timer): void {
-    this.#dialling = timer
+    this.#turning = timer
   }
 
   /** The other side has accepted: it would hear of a reset. */
@@ -80,6 +98,31 @@ export class MemorySocket implements Socket, Sender, Receiver {
     this.#close(error)
   }
 
+  /** The process that owns it died. Nobody here is told; the system resets the connection. */
+  kill(): void {
+    if (this.#phase === 'closed') return
+    const known = this.#isKnown
+    this.#in.stop()
+    this.#close(undefined, false)
+    if (known) this.#out.cut()
+  }
+
+  /** Its machine lost power. Nobody is told anywhere: the peer has a half-open connection. */
+  forget(): void {
+    if (this.#phase === 'closed') return
+    const known = this.#isKnown
+    this.#close(undefined, false)
+    if (!known) return this.#in.stop()
+    this.#forgotten = true
+    this.#machine.sockets.add(this)
+    this.#out.lose()
+  }
+
+  /** Its machine is back, and answers what arrives for a forgotten socket by a reset. */
+  wake(): void {
+    if (this.#forgotten) this.#in.pump()
+  }
+
   get gone(): boolean {
     return this.#phase === 'dying' || this.#phase === 'closed'
   }
@@ -89,6 +132,7 @@ export class MemorySocket implements Socket, Sender, Receiver {
   }
 
   get paused(): boolean {
+    if (this.#forgotten) return this.#machine.off
     return this.#paused || !this.#isOpen || this.#handler === undefined
   }
 
@@ -118,20 +162,22 @@ export class MemorySocket implements Socket, Sender, Receiver {
 
   destroy(error?: Error): void {
     if (this.gone) return
-    const known = this.#isOpen || this.#answered
+    const known = this.#isKnown
     this.#phase = 'dying'
     this.#forgetTimers()
     this.#in.stop()
     if (known) this.#out.cut()
-    this.#clock.soon(() => this.#close(error))
+    this.#turning = this.#clock.soon(() => this.#close(error))
   }
 
   received(chunk: Buffer): void {
+    if (this.#forgotten) return this.#disown()
     if (this.#phase === 'ending') this.#linger()
     this.#handler?.onData(chunk)
   }
 
   receivedEnd(): void {
+    if (this.#forgotten) return this.#disown()
     this.#peerEnded = true
     this.#in.stop()
     if (this.#phase === 'open') {
@@ -142,6 +188,7 @@ export class MemorySocket implements Socket, Sender, Receiver {
   }
 
   receivedReset(): void {
+    if (this.#forgotten) return this.#disown()
     if (this.gone) return
     this.#in.stop()
     this.#out.cut()
@@ -167,6 +214,18 @@ export class MemorySocket implements Socket, Sender, Receiver {
     }
   }
 
+  /** The other side has heard of it, and would hear of a reset. */
+  get #isKnown(): boolean {
+    return this.#isOpen || this.#answered
+  }
+
+  #disown(): void {
+    this.#forgotten = false
+    this.#machine.sockets.delete(this)
+    this.#in.stop()
+    this.#out.cut()
+  }
+
   #finish(): void {
     if (this.#ended) return
     this.#ended = true
@@ -188,16 +247,17 @@ export class MemorySocket implements Socket, Sender, Receiver {
   }
 
   #forgetTimers(): void {
-    this.#dialling?.cancel()
+    this.#turning?.cancel()
     this.#draining?.cancel()
     this.#lingering?.cancel()
   }
 
-  #close(error: Error | undefined): void {
+  #close(error: Error | undefined, tell = true): void {
     this.#phase = 'closed'
+    this.#machine.sockets.delete(this)
     this.#forgetTimers()
     const handler = this.#handler
     this.#handler = undefined
-    handler?.onClose(error)
+    if (tell) handler?.onClose(error)
   }
 }

@@ -18,7 +18,7 @@ import type {
   SocketHandler
 } from '../base/env.ts'
 import { connectFailure, listenFailure } from './failure.ts'
-import { MemorySocket } from './memory-socket.ts'
+import { type Machine, MemorySocket } from './memory-socket.ts'
 import { Pipe, type Stalled } from './pipe.ts'
 import { fairWire, type Link, type Wire } from './wire.ts'
 
@@ -40,11 +40,20 @@ interface Door {
   readonly accept: (socket: Socket) => SocketHandler
 }
 
+/** A named node: one machine, and the process on it. */
+interface Host extends Machine {
+  readonly name: string
+  readonly doors: Map<number, Door>
+  off: boolean
+  /** Counts its processes: the network of one that died is dead. */
+  life: number
+}
+
 export class MemoryNetwork {
   readonly #clock: Clock
   readonly #wire: Wire
-  /** By node, then port. A name is a node once it was asked for by `node`. */
-  readonly #doors = new Map<string, Map<number, Door>>()
+  /** A name is a node once it was asked for by `node`. */
+  readonly #hosts = new Map<string, Host>()
   readonly #stalled = new Set<Stalled>()
   #connections = 0
   #nextPort = firstFreePort
@@ -54,13 +63,21 @@ export class MemoryNetwork {
     this.#wire = options.wire ?? fairWire(options.random)
   }
 
-  /** The network as the node `name` sees it. */
+  /** The network as a process on the node `name` sees it, until that process is killed. */
   node(name: string): Net {
     assert(!isLoopback(name) && !isWildcard(name), `'${name}' is no name of a node`)
-    if (!this.#doors.has(name)) this.#doors.set(name, new Map())
+    const host = this.#hosts.get(name) ?? this.#addHost(name)
+    const { life } = host
+    const dead = () => host.off || host.life !== life
     return {
-      connect: (to, handler) => this.#connect(name, to, handler),
-      listen: async (at, accept) => this.#listen(name, at, accept)
+      connect: (to, handler) => {
+        const socket = this.#connect(host, to, handler)
+        if (dead()) socket.kill()
+        return socket
+      },
+      // A dead process gets no answer.
+      listen: async (at, accept) =>
+        dead() ? new Promise<never>(() => {}) : this.#listen(host, at, accept)
     }
   }
 
@@ -71,9 +88,36 @@ export class MemoryNetwork {
     for (const one of stalled) one.pump()
   }
 
-  #listen(name: string, at: ListenAddress, accept: Door['accept']): Listener {
+  /** The process on the node dies. It is told nothing more; its connections are reset, as a system does. */
+  kill(name: string): void {
+    const host = this.#host(name)
+    host.life++
+    host.doors.clear()
+    for (const socket of host.sockets) socket.kill()
+  }
+
+  /**
+   * The node's machine loses power. Nobody is told: its peers have half-open connections, and who dials it
+   * hears nothing, until `powerOn`. Then what still arrives for its old connections is answered by a reset.
+   */
+  powerOff(name: string): void {
+    const host = this.#host(name)
+    host.life++
+    host.off = true
+    host.doors.clear()
+    for (const socket of Array.from(host.sockets)) socket.forget()
+  }
+
+  powerOn(name: string): void {
+    const host = this.#host(name)
+    host.off = false
+    for (const socket of host.sockets) socket.wake()
+    this.retry()
+  }
+
+  #listen(host: Host, at: ListenAddress, accept: Door['accept']): Listener {
     const fail = (code: string) => listenFailure(at.host, at.port, systemError(code))
-    const doors = this.#doorsOf(name)
+    const { doors, name } = host
     const loopback = isLoopback(at.host)
     if (!loopback && !isWildcard(at.host) && at.host !== name) throw fail('EADDRNOTAVAIL')
     if (doors.has(at.port)) throw fail('EADDRINUSE')
@@ -89,39 +133,43 @@ export class MemoryNetwork {
     }
   }
 
-  #connect(from: string, to: Address, handler: SocketHandler): Socket {
-    const target = isLoopback(to.host) ? from : to.host
+  #connect(from: Host, to: Address, handler: SocketHandler): MemorySocket {
+    const target = isLoopback(to.host) ? from.name : to.host
     const connection = ++this.#connections
-    const request = this.#pipe({ connection, from, to: target, direction: 'request' })
-    const answer = this.#pipe({ connection, from: target, to: from, direction: 'answer' })
-    const local = { host: from, port: this.#freePort(new Map()) }
+    const request = this.#pipe({ connection, from: from.name, to: target, direction: 'request' })
+    const answer = this.#pipe({ connection, from: target, to: from.name, direction: 'answer' })
+    const local = { host: from.name, port: this.#freePort(new Map()) }
     const remote = { host: to.host, port: to.port }
-    const caller = new MemorySocket(this.#clock, request, answer, local, remote)
+    const caller = new MemorySocket(this.#clock, from, [request, answer], [local, remote])
     caller.attend(handler)
     const fail = (code: string) => {
       caller.failed(connectFailure(to.host, to.port, systemError(code), to.tls !== undefined))
     }
+    const host = this.#hosts.get(target)
     const arrive = () => {
-      const door = this.#doors.get(target)?.get(to.port)
-      if (door === undefined || (door.loopback && target !== from)) return fail('ECONNREFUSED')
+      if (host === undefined) return fail('ENOTFOUND')
+      if (host.off) return this.#travel(caller, request.link, arrive, fail, true)
+      const door = host.doors.get(to.port)
+      if (door === undefined || (door.loopback && host !== from)) return fail('ECONNREFUSED')
       if (door.tls !== (to.tls !== undefined)) return fail('ECONNRESET')
-      const callee = new MemorySocket(this.#clock, answer, request, remote, local)
+      const callee = new MemorySocket(this.#clock, host, [answer, request], [remote, local])
       callee.accepted()
       caller.answered()
       callee.attend(door.accept(callee))
       this.#travel(caller, answer.link, () => caller.opened(), fail)
     }
-    if (this.#doors.has(target)) this.#travel(caller, request.link, arrive, fail)
-    else caller.waitsFor(this.#clock.soon(() => fail('ENOTFOUND')))
+    if (host === undefined) caller.waitsFor(this.#clock.soon(arrive))
+    else this.#travel(caller, request.link, arrive, fail)
     return caller
   }
 
-  /** A call, or the answer to it, goes over the wire. */
+  /** A call, or the answer to it, goes over the wire; `held`: not before the next `retry`. */
   #travel(
     caller: MemorySocket,
     link: Link,
     arrive: () => void,
-    fail: (code: string) => void
+    fail: (code: string) => void,
+    held = false
   ): void {
     const pump = () => {
       if (caller.gone) return
@@ -130,17 +178,24 @@ export class MemoryNetwork {
       else if (delayMs === 'refused') caller.waitsFor(this.#clock.soon(() => fail('ECONNREFUSED')))
       else caller.waitsFor(this.#clock.after(delayMs, arrive))
     }
-    pump()
+    if (held) this.#stalled.add({ pump })
+    else pump()
   }
 
   #pipe(link: Link): Pipe {
     return new Pipe(link, this.#clock, this.#wire, this.#stalled)
   }
 
-  #doorsOf(name: string): Map<number, Door> {
-    const doors = this.#doors.get(name)
-    assert(doors !== undefined, `the node '${name}' exists`)
-    return doors
+  #addHost(name: string): Host {
+    const host = { name, doors: new Map(), sockets: new Set<MemorySocket>(), off: false, life: 0 }
+    this.#hosts.set(name, host)
+    return host
+  }
+
+  #host(name: string): Host {
+    const host = this.#hosts.get(name)
+    assert(host !== undefined, `the node '${name}' exists`)
+    return host
   }
 
   #freePort(taken: ReadonlyMap<number, unknown>): number {

@@ -53,7 +53,6 @@ export class Pipe implements Stalled {
   #flyingBytes = 0
   #finish: 'end' | 'reset' | undefined
   #finishMs = 0
-  #lastMs = 0
   #arrival: Timer | undefined
   /** Between dialling and open nothing moves. */
   #held = true
@@ -89,17 +88,21 @@ export class Pipe implements Stalled {
     this.pump()
   }
 
-  /** The sender is gone: what waits is lost, and of what flies as much as the wire says. */
+  /** The sender destroyed its socket: a reset follows what still arrives. */
   cut(): void {
+    this.#finish = 'reset'
+    this.#finishMs = this.#clock.monotonic()
+    this.lose()
+  }
+
+  /** The sender is gone: what waits is lost, and of what flies as much as the wire says. */
+  lose(): void {
     this.#held = false
     this.#waiting = []
     this.#waitingBytes = 0
     this.#arrival?.cancel()
     this.#arrival = undefined
-    const kept = this.#flyingBytes === 0 ? 0 : this.#wire.lose(this.link, this.#flyingBytes)
-    this.#cutTo(kept)
-    this.#finish = 'reset'
-    this.#finishMs = this.#clock.monotonic()
+    this.#cutTo(this.#flyingBytes === 0 ? 0 : this.#wire.lose(this.link, this.#flyingBytes))
     this.pump()
   }
 
@@ -133,8 +136,8 @@ export class Pipe implements Stalled {
     }
     const bytes = Math.max(1, Math.min(carriage.bytes, this.#flyingBytes, largestChunk))
     const sentMs = this.#flyingBytes === 0 ? this.#finishMs : this.#sentMs(bytes)
-    const dueMs = Math.max(sentMs + carriage.delayMs, this.#lastMs)
-    this.#arrival = this.#clock.after(dueMs - this.#clock.monotonic(), () => this.#arrive(bytes))
+    const delayMs = sentMs + carriage.delayMs - this.#clock.monotonic()
+    this.#arrival = this.#clock.after(Math.max(0, delayMs), () => this.#arrive(bytes))
   }
 
   #arrive(bytes: number): void {
@@ -142,7 +145,6 @@ export class Pipe implements Stalled {
     const { receiver } = this
     // Paused since: what arrived lies there, and the wire is asked again on resume.
     if (receiver === undefined || receiver.paused) return
-    this.#lastMs = this.#clock.monotonic()
     if (this.#flyingBytes > 0) {
       const chunk = this.#land(bytes)
       receiver.received(chunk)

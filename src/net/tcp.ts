@@ -25,8 +25,8 @@ import { connectFailure, connectionLoss, listenFailure } from './failure.ts'
 import { highWaterBytes, lingerMs } from './limits.ts'
 
 /**
- * For all dialled sockets of a net. Reading 1 MiB frames, CPU ms/GB on Node 20: 64 KiB 320 to 590, 128 KiB 310 to 460,
- * 256 KiB 230 to 410, 512 KiB 400, node's 'data' events 470 (bench/net.ts).
+ * For all dialled sockets of a net. 1 MiB frames copied out, CPU ms/GB, medians of five runs on a busy machine (Node 20,
+ * bench/net.ts): 64 KiB 320 to 590, 128 KiB 310 to 505, 256 KiB 230 to 460, 'data' events 470 to 600.
  */
 const readBufferBytes = 256 * 1024
 
@@ -227,7 +227,7 @@ class TcpSocket implements Socket {
     raw.on('end', () => this.#ending())
     raw.on('drain', () => this.#drained())
     raw.once('close', () => this.#closed())
-    // Until `opened`. Node would send what is written during a handshake before the certificate is judged.
+    // Until `opened`: nothing leaves before a certificate is judged, whatever Node does with early writes.
     raw.cork()
   }
 
@@ -245,8 +245,7 @@ class TcpSocket implements Socket {
   }
 
   received(chunk: Buffer): void {
-    // After destroy() Node may still hand out what it had read.
-    if (this.#phase !== 'dying' && this.#phase !== 'closed') this.#handler?.onData(chunk)
+    this.#handler?.onData(chunk)
   }
 
   get local(): { readonly host: string; readonly port: number } {

@@ -32,7 +32,7 @@ export interface Wire {
   dial(link: Link): number | 'refused'
   /** `bytes` are on their way; 0 means that only the stream's end is. `'reset'` cuts the connection for both. */
   carry(link: Link, bytes: number): Carriage | 'reset'
-  /** The sender destroyed its socket while `bytes` were on their way: how many still arrive before the reset. */
+  /** The sender destroyed its socket, or died, with `bytes` on their way: how many of them still arrive. */
   lose(link: Link, bytes: number): number
 }
 

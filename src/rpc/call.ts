@@ -19,11 +19,17 @@ export type Target =
   /** Any broker: one that is connected, else the next of those known. */
   | 'any'
 
+/** A lane, or one of the same kind for one user alone: `fetch:consumer-3`. See `Cluster.endLane`. */
+export type LaneName = Lane | `${Lane}:${string}`
+
 export interface CallOptions {
   /** Whom to ask. Default: 'any' or 'controller' as the API's declaration says; others must be given. */
   readonly to?: Target | undefined
-  /** Which of the broker's connections. Default: the API's. */
-  readonly lane?: Lane | undefined
+  /**
+   * Which of the broker's connections. Default: the API's. A broker answers one connection's requests in order,
+   * so who waits long at it beside others takes a connection of its own: `group:` and `fetch:` and a name.
+   */
+  readonly lane?: LaneName | undefined
   /** From the call until its answer, finding the broker included. Default: the client's `requestTimeoutMs`. */
   readonly timeoutMs?: number | undefined
   readonly signal?: AbortSignal | undefined
@@ -49,7 +55,7 @@ export interface Answer<A extends Api> {
   readonly body: ResponseOf<A>
   /** The version that was spoken. */
   readonly version: number
-  /** The broker that answered. */
+  /** The broker that answered; -1 for one of the bootstrap list, before its id is known. */
   readonly node: number
   /** The incarnation of the connection: two answers with the same number came by the same connection. */
   readonly connection: number

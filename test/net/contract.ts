@@ -108,8 +108,8 @@ export function netContract(name: string, makeWorld: () => World): void {
       client.its.end()
     }
     client.whenDrained = pump
-    server.its.pause()
     pump()
+    server.its.pause()
     assert(written < total, 'the writer was told to wait')
     assert(client.its.queuedBytes > 0, 'what waits is counted')
     const before = server.byteCount

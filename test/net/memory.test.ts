@@ -56,6 +56,15 @@ test('the same seed gives the same chunks at the same times', async () => {
   assert.notEqual(await trace(7), await trace(8))
 })
 
+test('a chunk that is kept beyond the call is overwritten, so that keeping one shows', async () => {
+  const { clock, client, server } = await connected()
+  const kept: Buffer[] = []
+  server.whenData = chunk => kept.push(chunk)
+  client.its.write([Buffer.alloc(100, 'a')])
+  await clock.runUntil(() => server.byteCount === 100)
+  assert(!Buffer.concat(kept).includes('a'))
+})
+
 test('loopback is the node itself, and others do not reach what listens there', async () => {
   const clock = new VirtualClock()
   const network = new MemoryNetwork({ clock, random: new SeededRandom(1) })
@@ -165,4 +174,97 @@ test('an ended socket whose peer does not read closes with an error in the end',
   assert.equal(client.closed, true)
   assert.match(String(client.error?.message), /the peer is silent/)
   assert(clock.monotonic() >= lingerMs)
+})
+
+test('a killed process hears nothing more, and its peers get a reset', async () => {
+  const { clock, network, client, server } = await connected(8)
+  const dead = network.node('b')
+  server.its.write([Buffer.from('last words')])
+  client.its.write([Buffer.from('unheard')])
+  network.kill('b')
+  const heard = server.byteCount
+  await clock.runUntil(() => client.closed)
+  assert.match(String(client.error?.message), /ECONNRESET/)
+  assert('last words'.startsWith(client.bytes.toString()))
+  const nobody = new Peer()
+  dead.connect({ host: 'a', port: 1 }, nobody)
+  await clock.runUntilIdle()
+  assert.deepEqual([server.byteCount, server.closes, nobody.closes], [heard, 0, 0])
+})
+
+test('after a power loss the connection is half-open, until the machine is back and is sent something', async () => {
+  const { clock, network, client, server } = await connected(9)
+  network.powerOff('b')
+  client.its.write([Buffer.from('anyone?')])
+  const caller = new Peer()
+  network.node('a').connect({ host: 'b', port: 9092 }, caller)
+  await clock.advance(3_600_000)
+  assert.deepEqual([client.closes, server.closes, caller.opens, caller.closes], [0, 0, 0, 0])
+  network.powerOn('b')
+  await network.node('b').listen({ host: 'b', port: 9092 }, () => new Peer())
+  await clock.runUntil(() => client.closed && caller.opens === 1)
+  assert.match(String(client.error?.message), /ECONNRESET/)
+  assert.deepEqual([server.byteCount, server.closes], [0, 0])
+})
+
+test('whatever is done to sockets and nodes, the rules of the port hold and all ends', async () => {
+  const step = fc.record({
+    what: fc.constantFrom('write', 'end', 'destroy', 'pause', 'resume', 'kill', 'off', 'dial'),
+    side: fc.constantFrom('a', 'b'),
+    pick: fc.nat(5),
+    size: fc.integer({ min: 1, max: 700_000 }),
+    afterMs: fc.integer({ min: 0, max: 3 })
+  })
+  await fc.assert(
+    fc.asyncProperty(fc.integer(), fc.array(step, { maxLength: 40 }), async (seed, steps) => {
+      const clock = new VirtualClock()
+      const network = new MemoryNetwork({ clock, random: new SeededRandom(seed) })
+      const peers: { readonly side: string; readonly peer: Peer }[] = []
+      const start = (side: string) =>
+        network.node(side).listen({ host: side, port: 9092 }, socket => {
+          const peer = new Peer()
+          peer.socket = socket
+          peers.push({ side, peer })
+          return peer
+        })
+      await start('a')
+      await start('b')
+      const bury = (side: string) => {
+        for (const one of peers) if (one.side === side) one.peer.dead = true
+      }
+      for (const { what, side, pick, size, afterMs } of steps) {
+        const own = peers.filter(one => one.side === side && !one.peer.dead)
+        const socket = own[pick % Math.max(1, own.length)]?.peer.socket
+        if (what === 'dial') {
+          const peer = new Peer()
+          peers.push({ side, peer })
+          const other = side === 'a' ? 'b' : 'a'
+          peer.socket = network.node(side).connect({ host: other, port: 9092 }, peer)
+        } else if (what === 'kill') {
+          network.kill(side)
+          bury(side)
+          await start(side)
+        } else if (what === 'off') {
+          network.powerOff(side)
+          bury(side)
+          await clock.advance(size / 1000)
+          network.powerOn(side)
+          await start(side)
+        } else if (what === 'write') socket?.write([Buffer.alloc(size)])
+        else if (socket !== undefined) socket[what]()
+        await clock.advance(afterMs)
+      }
+      const living = () => peers.filter(({ peer }) => !peer.dead)
+      for (const { peer } of living()) {
+        peer.socket?.resume()
+        // Finds out about half-open connections; then it is the end for all.
+        peer.socket?.write([Buffer.alloc(1)])
+        peer.socket?.end()
+      }
+      await clock.runUntilIdle()
+      assert(living().every(({ peer }) => peer.closed))
+      assert.equal(clock.pending, 0)
+    }),
+    { numRuns: 150 }
+  )
 })

@@ -4,6 +4,8 @@ import assert from 'node:assert/strict'
 import type { Socket, SocketHandler } from '../../src/base/env.ts'
 
 export class Peer implements SocketHandler {
+  /** Its process is dead: it must not be told anything. */
+  dead = false
   opens = 0
   drains = 0
   closes = 0
@@ -30,12 +32,14 @@ export class Peer implements SocketHandler {
   }
 
   onOpen(): void {
+    assert(!this.dead, 'the dead hear nothing')
     assert.equal(this.byteCount, 0, 'open comes before bytes')
     assert.equal(this.closes, 0, 'open comes before the close')
     this.opens++
   }
 
   onData(chunk: Buffer): void {
+    assert(!this.dead, 'the dead hear nothing')
     assert.equal(this.closes, 0, 'no bytes come after the close')
     assert(chunk.length > 0, 'a chunk has bytes')
     this.chunks.push(Buffer.from(chunk))
@@ -44,12 +48,14 @@ export class Peer implements SocketHandler {
   }
 
   onDrain(): void {
+    assert(!this.dead, 'the dead hear nothing')
     assert.equal(this.closes, 0, 'no drain comes after the close')
     this.drains++
     this.whenDrained()
   }
 
   onClose(error?: Error): void {
+    assert(!this.dead, 'the dead hear nothing')
     this.closes++
     assert.equal(this.closes, 1, 'the close comes once')
     this.error = error

