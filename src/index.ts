@@ -1,0 +1,34 @@
+/** Playhead: a Kafka client whose consumer groups can be rewound while they run. */
+import type { Log } from './base/env.ts'
+import { nodeEnv } from './base/node/env.ts'
+import { lineLog, type LogLevel } from './base/node/log.ts'
+import { Client } from './client/client.ts'
+import type { ClusterOptions } from './rpc/options.ts'
+
+export interface PlayheadOptions extends ClusterOptions {
+  /** The least level that is written to standard error. Default 'warn'. */
+  readonly logLevel?: LogLevel | undefined
+  /** Takes the messages instead. */
+  readonly log?: Log | undefined
+}
+
+/**
+ * A client of one Kafka cluster. Connects when first used; close it, or declare it with `await using`.
+ * @throws PlayheadError INVALID_ARGUMENT when an option makes no sense.
+ */
+export class Playhead extends Client {
+  constructor(options: PlayheadOptions) {
+    const { log, logLevel = 'warn', ...cluster } = options
+    super(nodeEnv({ log: log ?? lineLog({ level: logLevel }) }), cluster)
+  }
+}
+
+export type { Log, LogFields, TlsOptions } from './base/env.ts'
+export type { LogLevel } from './base/node/log.ts'
+export { silentLog } from './base/node/log.ts'
+export { type ErrorCode, PlayheadError } from './base/error.ts'
+export type { Cluster } from './rpc/cluster.ts'
+export type { ClusterOptions } from './rpc/options.ts'
+export type { Answer, Call, CallOptions, Target } from './rpc/call.ts'
+export type { BrokerNode, Metadata, PartitionMetadata, TopicMetadata } from './rpc/metadata.ts'
+export type { SaslOptions } from './rpc/sasl/sasl.ts'
