@@ -1,0 +1,525 @@
+/**
+ * The producer that callers hold. A record's way: checked here, then `Admission` (is its topic known, is there
+ * room), `Outbox.append` into the batch of its partition, `Sink` to the leader's broker, and the answer back to
+ * the promise (`Sending`). One promise a call.
+ */
+import type { Timer } from '../../base/env.ts'
+import { PlayheadError } from '../../base/error.ts'
+import { singleRecordSize } from '../../protocol/records/builder.ts'
+import type { TransactionOffsets, TransactionOffsetsSource } from '../transaction-offsets.ts'
+import { Admission } from './admission.ts'
+import { type IdentitySource, ProducerIds } from './ids.ts'
+import { type ProducerOptions, type Settings, settingsOf } from './options.ts'
+import { Outbox, type OutboxOwner, type ProducerCluster } from './outbox.ts'
+import type { PartitionQueue } from './partition.ts'
+import {
+  type BytesInput,
+  headersOf,
+  isBytes,
+  mostRecordBytes,
+  PartialSendError,
+  type ProducerRecord,
+  type RecordMetadata,
+  type Serializer,
+  type TopicRecord,
+  type WireRecord
+} from './record.ts'
+import { ManySending, OneSending } from './sending.ts'
+import { Transactions } from './transactions.ts'
+
+/** How often deadlines are looked at, in ms; promises settle that much late at most. */
+const sweepMs = 250
+const allProduceVersions = { minVersion: 3, maxVersion: 13 }
+
+export class Producer<K = BytesInput, V = BytesInput> {
+  readonly #settings: Settings
+  readonly #cluster: ProducerCluster
+  readonly #outbox: Outbox
+  readonly #admission: Admission
+  readonly #ids: IdentitySource | null
+  readonly #transactions: Transactions | null
+  readonly #key: Serializer<K> | undefined
+  readonly #value: Serializer<V> | undefined
+  readonly #abort = new AbortController()
+  #transaction: Transaction<K, V> | null = null
+  #flushing = 0
+  #sweep: Timer | undefined
+  #closing: Promise<void> | undefined
+  /** Who waits for something to leave a gate or a queue. */
+  #watchers: (() => void)[] = []
+
+  /** Throws INVALID_ARGUMENT. Nothing is asked of any broker before the first send. */
+  constructor(cluster: ProducerCluster, options: ProducerOptions<K, V> = {}) {
+    const settings = settingsOf(options)
+    const { signal } = this.#abort
+    this.#settings = settings
+    this.#cluster = cluster
+    this.#key = options.key
+    this.#value = options.value
+    this.#outbox = new Outbox(cluster, settings, this.#owner())
+    this.#admission = new Admission(cluster, this.#outbox, signal, () => this.#changed())
+    const { transactionalId } = settings
+    this.#transactions =
+      transactionalId === null
+        ? null
+        : new Transactions(transactionalId, cluster, settings, this.#transactionHost(), signal)
+    this.#ids =
+      this.#transactions ??
+      (settings.idempotent
+        ? new ProducerIds(cluster, cluster.env, settings, signal, error => this.#gotId(error))
+        : null)
+  }
+
+  /**
+   * Sends a record. Resolves when it is written as `acks` says. Rejects at once with INVALID_ARGUMENT, TOO_LARGE,
+   * QUEUE_FULL or CLOSED; later with UNKNOWN_TOPIC, UNKNOWN_PARTITION, AUTHORIZATION_FAILED, TRANSACTION_ABORTED,
+   * FENCED, BROKER_ERROR: the record was not written. With TIMED_OUT, CONNECTION_LOST or CLOSED that is not
+   * `retriable` it may have been.
+   */
+  send(topic: string, record: ProducerRecord<K, V>): Promise<RecordMetadata> {
+    return this.#send(topic, record, null)
+  }
+
+  /**
+   * Sends records, in order; far cheaper than as many `send`s. Resolves to a result for each, in order, when all
+   * are written. Rejects as `send` does when all failed alike, else with a `PartialSendError` that has the results.
+   */
+  sendMany(topic: string, records: readonly ProducerRecord<K, V>[]): Promise<RecordMetadata[]>
+  sendMany(records: readonly TopicRecord<K, V>[]): Promise<RecordMetadata[]>
+  sendMany(
+    topic: string | readonly TopicRecord<K, V>[],
+    records: readonly ProducerRecord<K, V>[] = []
+  ): Promise<RecordMetadata[]> {
+    return this.#sendMany(topic, records, null)
+  }
+
+  /** Sends what waits, lingering or not. Resolves when all that was sent before has settled, in whatever way. */
+  async flush(): Promise<void> {
+    const until = this.#cluster.env.clock.monotonic() + this.#settings.deliveryTimeoutMs
+    this.#flushing++
+    try {
+      for (;;) {
+        this.#outbox.offerAll()
+        if (!this.#admission.holds(until)) break
+        await this.#change()
+      }
+      await this.#allSettled()
+    } finally {
+      this.#flushing--
+    }
+  }
+
+  /**
+   * Starts a transaction; for producers with a `transactionalId`, one at a time. The first one fences every other
+   * producer with the same id and ends what it has left open.
+   */
+  async begin(): Promise<Transaction<K, V>> {
+    if (this.#closing !== undefined) throw closedError()
+    if (this.#transactions === null) {
+      throw new PlayheadError('INVALID_ARGUMENT', 'transactions need a transactionalId')
+    }
+    await this.#transactions.begin()
+    this.#transaction = new Transaction(this.#transactionDoor(this.#transactions))
+    if (this.#closingNow() !== undefined) {
+      await this.#transaction.abort()
+      throw closedError()
+    }
+    return this.#transaction
+  }
+
+  /** Runs `work` in a transaction: committed when it resolves, aborted when it rejects, which it then does too. */
+  async transaction<T>(work: (transaction: Transaction<K, V>) => Promise<T>): Promise<T> {
+    const transaction = await this.begin()
+    let result: T
+    try {
+      result = await work(transaction)
+    } catch (error) {
+      if (transaction.isOpen) await transaction.abort()
+      throw error
+    }
+    if (transaction.isOpen) await transaction.commit()
+    return result
+  }
+
+  /**
+   * Flushes, aborts an open transaction, and ends; what is not written within `timeoutMs` (default: the
+   * producer's `deliveryTimeoutMs`) fails with CLOSED. Further calls are refused from the start.
+   */
+  close(options: { readonly timeoutMs?: number } = {}): Promise<void> {
+    this.#closing ??= this.#close(options.timeoutMs ?? this.#settings.deliveryTimeoutMs)
+    return this.#closing
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #close(timeoutMs: number): Promise<void> {
+    const timer = this.#cluster.env.clock.after(timeoutMs, () => this.#end())
+    try {
+      if (this.#transaction?.isOpen === true) await this.#abortQuietly(this.#transaction)
+      else await this.flush()
+    } finally {
+      timer.cancel()
+      this.#end()
+    }
+  }
+
+  /** The caller of `close` has asked for an end, not for its success: the transaction is gone either way. */
+  async #abortQuietly(transaction: Transaction<K, V>): Promise<void> {
+    try {
+      await transaction.abort()
+    } catch (error) {
+      if (!(error instanceof PlayheadError)) throw error
+      this.#cluster.env.log.warn(`close could not abort the open transaction: ${error.message}`)
+    }
+  }
+
+  #end(): void {
+    if (this.#abort.signal.aborted) return
+    const error = closedError()
+    this.#abort.abort(error)
+    this.#sweep?.cancel()
+    this.#admission.refuseAll(error)
+    this.#outbox.failAll(error)
+    this.#outbox.close()
+    this.#changed()
+  }
+
+  #send(
+    topic: string,
+    record: ProducerRecord<K, V>,
+    within: Transaction<K, V> | null
+  ): Promise<RecordMetadata> {
+    return new Promise((resolve, reject) => {
+      this.#mustBeOpen(within)
+      const wire = this.#wire(topic, record)
+      const partition = check(topic, wire, this.#settings)
+      const { clock } = this.#cluster.env
+      const deadline = clock.monotonic() + this.#settings.deliveryTimeoutMs
+      const sending = new OneSending(topic, wire, clock.now(), deadline, resolve, reject)
+      this.#admission.submit(sending, partition)
+      this.#watchDeadlines()
+    })
+  }
+
+  #sendMany(
+    topic: string | readonly TopicRecord<K, V>[],
+    records: readonly ProducerRecord<K, V>[],
+    within: Transaction<K, V> | null
+  ): Promise<RecordMetadata[]> {
+    if (typeof topic !== 'string') return this.#sendToTopics(topic, within)
+    return new Promise((resolve, reject) => {
+      this.#mustBeOpen(within)
+      if (!Array.isArray(records)) throw invalid('sendMany takes an array of records')
+      const wires =
+        this.#key === undefined && this.#value === undefined
+          ? (records as readonly WireRecord[])
+          : records.map(record => this.#wire(topic, record))
+      let highest = -1
+      for (let i = 0; i < wires.length; i++) {
+        highest = Math.max(highest, check(topic, wires[i], this.#settings))
+      }
+      const { clock } = this.#cluster.env
+      const deadline = clock.monotonic() + this.#settings.deliveryTimeoutMs
+      const sending = new ManySending(topic, wires, clock.now(), deadline, resolve, reject)
+      this.#admission.submit(sending, highest)
+      this.#watchDeadlines()
+    })
+  }
+
+  async #sendToTopics(
+    records: readonly TopicRecord<K, V>[],
+    within: Transaction<K, V> | null
+  ): Promise<RecordMetadata[]> {
+    if (!Array.isArray(records)) throw invalid('sendMany takes a topic and records, or records')
+    const byTopic = new Map<string, number[]>()
+    records.forEach(({ topic }: TopicRecord<K, V>, index) => {
+      const list = byTopic.get(topic)
+      if (list === undefined) byTopic.set(topic, [index])
+      else list.push(index)
+      check(topic, this.#wire(topic, records[index] as TopicRecord<K, V>), this.#settings)
+    })
+    const parts = await Promise.allSettled(
+      Array.from(byTopic, ([topic, indexes]) =>
+        this.#sendMany(
+          topic,
+          indexes.map(index => records[index] as TopicRecord<K, V>),
+          within
+        )
+      )
+    )
+    return gather(records.length, [...byTopic.values()], parts)
+  }
+
+  /** The record as bytes. */
+  #wire(topic: string, record: ProducerRecord<K, V>): WireRecord {
+    const key = this.#key
+    const value = this.#value
+    if (key === undefined && value === undefined) return record as WireRecord
+    return {
+      ...record,
+      key: serialized(key, record.key, topic),
+      value: serialized(value, record.value, topic)
+    }
+  }
+
+  #mustBeOpen(within: Transaction<K, V> | null): void {
+    if (this.#closing !== undefined) throw closedError()
+    if (this.#transactions === null) return
+    if (within === null) {
+      throw invalid(
+        'a producer with a transactionalId sends in transactions: begin() or transaction()'
+      )
+    }
+    if (within !== this.#transaction || !within.isOpen) throw invalid('the transaction has ended')
+    const cause = this.#transactions.failure
+    if (cause === null) return
+    const message = `the transaction can only be aborted: ${cause.message}`
+    throw new PlayheadError('TRANSACTION_ABORTED', message, { cause })
+  }
+
+  #gotId(error: PlayheadError | null): void {
+    if (error !== null && !error.retriable) this.#outbox.failAtRest(error)
+    else this.#outbox.offerAll()
+  }
+
+  /** Once in a while, as long as anything waits. */
+  #watchDeadlines(): void {
+    if (this.#sweep !== undefined || this.#abort.signal.aborted) return
+    const { clock } = this.#cluster.env
+    this.#sweep = clock.after(sweepMs, () => {
+      this.#sweep = undefined
+      const now = clock.monotonic()
+      this.#admission.sweep(now)
+      this.#outbox.sweep(now)
+      this.#changed()
+      if (!this.#outbox.isEmpty || this.#admission.waiting > 0) this.#watchDeadlines()
+    })
+  }
+
+  /** Resolves when no batch that is there now is unsettled. */
+  #allSettled(): Promise<void> {
+    return new Promise(resolve => {
+      let left = 1
+      const settled = () => {
+        if (--left === 0) resolve()
+      }
+      for (const batch of this.#outbox.batches()) {
+        if (batch.settled) continue
+        left++
+        batch.addReceipt({ settled })
+      }
+      settled()
+    })
+  }
+
+  #change(): Promise<void> {
+    return new Promise(resolve => this.#watchers.push(resolve))
+  }
+
+  #changed(): void {
+    if (this.#watchers.length === 0) return
+    const watchers = this.#watchers
+    this.#watchers = []
+    for (const watcher of watchers) watcher()
+  }
+
+  #owner(): OutboxOwner {
+    const producer = this
+    return {
+      get identities() {
+        return producer.#ids
+      },
+      get produceVersions() {
+        return producer.#transactions?.produceVersions ?? allProduceVersions
+      },
+      get rushing() {
+        return producer.#flushing > 0 || producer.#admission.isFull
+      },
+      mayProduce: partition => producer.#transactions?.mayProduce(partition) ?? true,
+      roomCame: () => {
+        producer.#admission.roomCame()
+        producer.#changed()
+      },
+      failed: (error, code) => producer.#transactions?.failed(error, code)
+    }
+  }
+
+  #transactionHost() {
+    return {
+      flush: () => this.flush(),
+      offer: (partition: PartitionQueue) => this.#outbox.offer(partition),
+      dropAtRest: (error: PlayheadError) => {
+        this.#outbox.givingUp = error
+        this.#outbox.failAtRest(error)
+      },
+      drop: async (error: PlayheadError) => {
+        this.#outbox.givingUp = error
+        this.#admission.refuseAll(error)
+        this.#outbox.failAtRest(error)
+        while (!this.#outbox.isEmpty && !this.#abort.signal.aborted) await this.#change()
+        this.#outbox.givingUp = null
+      }
+    }
+  }
+
+  #transactionDoor(transactions: Transactions): TransactionDoor<K, V> {
+    return {
+      send: (topic, record, within) => this.#send(topic, record, within),
+      sendMany: (topic, records, within) => this.#sendMany(topic, records, within),
+      commitOffsets: offsets => transactions.commitOffsets(offsets),
+      commit: () => transactions.commit(),
+      abort: () => transactions.abort()
+    }
+  }
+
+  // The compiler doesn't know that an await changes it.
+  #closingNow(): Promise<void> | undefined {
+    return this.#closing
+  }
+}
+
+interface TransactionDoor<K, V> {
+  send(
+    topic: string,
+    record: ProducerRecord<K, V>,
+    within: Transaction<K, V>
+  ): Promise<RecordMetadata>
+  sendMany(
+    topic: string | readonly TopicRecord<K, V>[],
+    records: readonly ProducerRecord<K, V>[],
+    within: Transaction<K, V>
+  ): Promise<RecordMetadata[]>
+  commitOffsets(offsets: TransactionOffsets): Promise<void>
+  commit(): Promise<void>
+  abort(): Promise<void>
+}
+
+/** A transaction, from `begin` to its commit or abort. Whatever is sent through it becomes visible together, or not at all. */
+export class Transaction<K = BytesInput, V = BytesInput> {
+  readonly #door: TransactionDoor<K, V>
+  #open = true
+
+  constructor(door: TransactionDoor<K, V>) {
+    this.#door = door
+  }
+
+  /** Neither commit nor abort was called. */
+  get isOpen(): boolean {
+    return this.#open
+  }
+
+  /** As `Producer.send`. The record can be read by others (at read_committed) after the commit only. */
+  send(topic: string, record: ProducerRecord<K, V>): Promise<RecordMetadata> {
+    return this.#door.send(topic, record, this)
+  }
+
+  sendMany(topic: string, records: readonly ProducerRecord<K, V>[]): Promise<RecordMetadata[]>
+  sendMany(records: readonly TopicRecord<K, V>[]): Promise<RecordMetadata[]>
+  sendMany(
+    topic: string | readonly TopicRecord<K, V>[],
+    records: readonly ProducerRecord<K, V>[] = []
+  ): Promise<RecordMetadata[]> {
+    return this.#door.sendMany(topic, records, this)
+  }
+
+  /**
+   * Commits a consumer's offsets, or those given, with the transaction. Rejects with STALE_GENERATION when the
+   * group has moved on; the transaction can then only be aborted.
+   */
+  async commitOffsets(from: TransactionOffsetsSource | TransactionOffsets): Promise<void> {
+    if (!this.#open) throw invalid('the transaction has ended')
+    await this.#door.commitOffsets('offsets' in from ? from : await from.transactionOffsets())
+  }
+
+  /**
+   * Waits until all that was sent is written, and makes it visible. Rejects with TRANSACTION_ABORTED when a part
+   * of it failed, and then it is aborted; with FENCED; with TIMED_OUT when the outcome is not known.
+   */
+  async commit(): Promise<void> {
+    this.#end()
+    await this.#door.commit()
+  }
+
+  async abort(): Promise<void> {
+    this.#end()
+    await this.#door.abort()
+  }
+
+  #end(): void {
+    if (!this.#open) throw invalid('the transaction has ended')
+    this.#open = false
+  }
+}
+
+function serialized<T>(
+  serializer: Serializer<T> | undefined,
+  value: T | undefined,
+  topic: string
+): BytesInput {
+  if (serializer === undefined) return value as BytesInput
+  return value === undefined || value === null ? null : serializer(value, topic)
+}
+
+/** Throws INVALID_ARGUMENT or TOO_LARGE for a record that cannot be sent; gives its partition, or -1. */
+function check(topic: string, record: WireRecord | undefined, settings: Settings): number {
+  if (typeof record !== 'object' || record === null) throw invalid('a record is an object')
+  const { key, value, timestamp, partition } = record
+  if (!isBytes(key) || !isBytes(value)) {
+    throw invalid('key and value are Buffer, Uint8Array, string or null; or give serializers')
+  }
+  if (timestamp !== undefined && !(Number.isSafeInteger(timestamp) && timestamp >= 0)) {
+    throw invalid(`a timestamp is whole milliseconds since 1970, not ${timestamp}`)
+  }
+  if (partition !== undefined && !(Number.isSafeInteger(partition) && partition >= 0)) {
+    throw invalid(`a partition is a whole number from 0, not ${partition}`)
+  }
+  if (typeof topic !== 'string' || topic === '') throw invalid('a topic has a name')
+  const { maxMessageBytes } = settings
+  if (mostRecordBytes(record) > maxMessageBytes) {
+    const size = singleRecordSize(key, value, headersOf(record.headers))
+    if (size > maxMessageBytes) {
+      const message = `a record of ${size} bytes for ${topic}; the most is ${maxMessageBytes} (maxMessageBytes)`
+      throw new PlayheadError('TOO_LARGE', message, { topic })
+    }
+  }
+  return partition ?? -1
+}
+
+/** The results of one call that went to several topics, in the records' order. */
+function gather(
+  count: number,
+  indexesOf: readonly (readonly number[])[],
+  parts: readonly PromiseSettledResult<RecordMetadata[]>[]
+): RecordMetadata[] {
+  const results = new Array<RecordMetadata | PlayheadError>(count)
+  let first: PlayheadError | undefined
+  parts.forEach((part, at) => {
+    const ofTopic: readonly (RecordMetadata | PlayheadError)[] | PlayheadError =
+      part.status === 'fulfilled' ? part.value : errorsOf(part.reason)
+    indexesOf[at]?.forEach((index, i) => {
+      const result = ofTopic instanceof PlayheadError ? ofTopic : ofTopic[i]
+      if (result === undefined) return
+      if (result instanceof PlayheadError) first ??= result
+      results[index] = result
+    })
+  })
+  if (first === undefined) return results as RecordMetadata[]
+  if (parts.length === 1) throw first
+  throw new PartialSendError(results, first)
+}
+
+function errorsOf(reason: unknown): readonly (RecordMetadata | PlayheadError)[] | PlayheadError {
+  if (reason instanceof PartialSendError) return reason.results
+  if (reason instanceof PlayheadError) return reason
+  throw reason
+}
+
+function invalid(what: string): PlayheadError {
+  return new PlayheadError('INVALID_ARGUMENT', `producer: ${what}`)
+}
+
+function closedError(): PlayheadError {
+  return new PlayheadError('CLOSED', 'the producer is closed')
+}

@@ -1,0 +1,80 @@
+/** What a producer knows of a topic: its partitions' queues, and where keyless records go for now. */
+import type { TopicMetadata } from '../../rpc/metadata.ts'
+import { PlayheadError } from '../../base/error.ts'
+import { PartitionQueue, type QueueRules } from './partition.ts'
+import { type Partitioner, partitionOfKey, type StickyPartition } from './partitioner.ts'
+import type { WireRecord } from './record.ts'
+
+export class Topic {
+  readonly name: string
+  readonly partitions: PartitionQueue[] = []
+  readonly sticky: StickyPartition
+  /** base64url uuid; zeros: unknown. */
+  topicId = ''
+  /** The cluster said that there is no such topic, and has not said otherwise since. */
+  missing = true
+  /** Partitions with a leader; all of them when none has one. */
+  #available: readonly number[] = []
+
+  constructor(name: string, sticky: StickyPartition) {
+    this.name = name
+    this.sticky = sticky
+  }
+
+  /** Takes in the newest metadata; calls `moved` for each partition whose leader changed. */
+  update(
+    metadata: TopicMetadata | undefined,
+    rules: QueueRules,
+    moved: (partition: PartitionQueue) => void
+  ): void {
+    this.missing = metadata === undefined
+    const count = metadata?.partitions.length ?? 0
+    if (metadata !== undefined) this.topicId = metadata.topicId
+    if (count > this.partitions.length) this.sticky.forget()
+    while (this.partitions.length < count) {
+      this.partitions.push(new PartitionQueue(this.name, this.partitions.length, rules))
+    }
+    const available: number[] = []
+    for (const partition of this.partitions) {
+      const leader = metadata?.partitions[partition.partition]?.leader ?? -1
+      if (leader >= 0) available.push(partition.partition)
+      if (leader === partition.leader) continue
+      partition.leader = leader
+      if (leader < 0) this.sticky.forget()
+      moved(partition)
+    }
+    this.#available = available.length > 0 ? available : this.partitions.map((_, index) => index)
+  }
+
+  /** The queue for a record. Throws UNKNOWN_PARTITION. */
+  choose(record: WireRecord, partitioner: Partitioner | undefined): PartitionQueue {
+    const { key = null } = record
+    let chosen = record.partition
+    if (chosen === undefined && partitioner !== undefined) {
+      chosen = partitioner({
+        topic: this.name,
+        key,
+        value: record.value ?? null,
+        partitionCount: this.partitions.length,
+        available: this.#available
+      })
+    }
+    chosen ??=
+      key === null
+        ? this.sticky.choose(this.#available)
+        : partitionOfKey(key, this.partitions.length)
+    const queue = this.partitions[chosen]
+    if (queue === undefined) throw this.unknownPartition(chosen)
+    return queue
+  }
+
+  /** The queue that records without key or partition go to. */
+  chooseSticky(): PartitionQueue | undefined {
+    return this.partitions[this.sticky.choose(this.#available)]
+  }
+
+  unknownPartition(partition: number): PlayheadError {
+    const message = `topic ${this.name} has partitions 0 to ${this.partitions.length - 1}, not ${partition}`
+    return new PlayheadError('UNKNOWN_PARTITION', message, { topic: this.name, partition })
+  }
+}
