@@ -6,7 +6,7 @@ import {
   checkEntry,
   encodeCommit,
   encodeEntry,
-  endOfReplay,
+  endOf,
   isRewindable,
   maxMetadataUnits,
   nextSequence,
@@ -170,7 +170,7 @@ test("a replay's end is after the replay and before whatever comes later", () =>
   fc.assert(
     fc.property(sequence, sequence, (a: Sequence, b: Sequence) => {
       fc.pre(!a.endsWith('.') && a.slice(0, 17) < b.slice(0, 17))
-      assert.ok(a < endOfReplay(a) && endOfReplay(a) < b)
+      assert.ok(a < endOf(a) && endOf(a) < b)
     })
   )
 })

@@ -16,8 +16,9 @@ import { PlayheadError } from '../../base/error.ts'
 
 /**
  * Which rewind: 13 digits of milliseconds, and 4 characters of chance, so that two callers in one millisecond
- * differ. Ordered by plain string comparison. '0' is before all of them: no rewind yet. The end of a bounded
- * replay has the replay's own sequence with a '.' behind it: after the replay, before anything later.
+ * differ. Ordered by plain string comparison. '0' is before all of them: no rewind yet. With a '.' behind it:
+ * that rewind is over (its replay came to the end, or somebody else reset the offset): after it, and before
+ * anything later.
  */
 export type Sequence = string
 
@@ -79,9 +80,9 @@ export function nextSequence(now: number, seen: Iterable<Sequence>, tag: string)
   return sequence
 }
 
-/** The sequence with which the bounded replay `sequence` ends. */
-export function endOfReplay(sequence: Sequence): Sequence {
-  return sequence.endsWith('.') ? sequence : `${sequence}.`
+/** The sequence of commits after the rewind `sequence` is over. */
+export function endOf(sequence: Sequence): Sequence {
+  return sequence === noSequence || sequence.endsWith('.') ? sequence : `${sequence}.`
 }
 
 function timeOf(sequence: Sequence): number {
