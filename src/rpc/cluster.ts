@@ -9,8 +9,9 @@
  * was, NOT_LEADER makes it refresh the metadata. So a caller's loop is `cluster.retrying(…)` around a request
  * that returns `Again` for the codes it wants tried again (see retry.ts, answer-errors.ts).
  */
+import { onAbort } from '../base/abort.ts'
 import type { Env, Timer } from '../base/env.ts'
-import { PlayheadError } from '../base/error.ts'
+import { type ErrorDetails, PlayheadError } from '../base/error.ts'
 import { ApiVersions } from '../protocol/api/api-versions.ts'
 import { KafkaError } from '../protocol/errors.ts'
 import type { Api, ResponseOf } from '../protocol/schema.ts'
@@ -245,7 +246,7 @@ export class Cluster implements Rpc {
         if (!exchange.settled) this.#hand(exchange, errand, found)
       },
       (error: Error) => {
-        if (error instanceof PlayheadError) exchange.undelivered(error)
+        if (error instanceof PlayheadError) exchange.undelivered(notFound(error))
         else exchange.fail(error)
       }
     )
@@ -389,15 +390,16 @@ function defaultTarget(api: Api): Target {
   throw new PlayheadError('INVALID_ARGUMENT', help)
 }
 
-function nobody(
-  message: string,
-  details: { readonly topic?: string; readonly partition?: number } = {}
-): PlayheadError {
+function nobody(message: string, details: Omit<ErrorDetails, 'retriable'> = {}): PlayheadError {
   return new PlayheadError('CONNECTION_FAILED', message, { retriable: true, ...details })
 }
 
+/** A look-up that failed in passing says nothing about the call, of which no byte was written. */
+function notFound(error: PlayheadError): PlayheadError {
+  const passing = error.code === 'TIMED_OUT' || error.code === 'CONNECTION_LOST'
+  return passing && !error.retriable ? nobody(error.message, { cause: error }) : error
+}
+
 function listen(exchange: Exchange, signal: AbortSignal): () => void {
-  const abort = () => exchange.fail(abortError(signal))
-  signal.addEventListener('abort', abort)
-  return () => signal.removeEventListener('abort', abort)
+  return onAbort(signal, () => exchange.fail(abortError(signal)))
 }

@@ -5,8 +5,8 @@
  * agree on where they are, and the connection ends (invariant P6).
  *
  * A request whose call was given up stays in line until it is answered: its answer is checked and dropped.
- * When a deadline passes and nothing at all has arrived since the request was written, the peer is taken for
- * gone and the connection ends; otherwise it is slow, and stays.
+ * When a deadline passes and nothing at all has arrived since the oldest unanswered request was written, the
+ * peer is taken for gone and the connection ends; otherwise it is slow, and stays.
  *
  * Writes need no gathering here: the network sends what one turn wrote in one go (see net/tcp.ts).
  */
@@ -42,6 +42,9 @@ const eagerFrameBytes = 4 * 1024 * 1024
 /** An orderly end may take this long. */
 const closingMs = 500
 
+/** A shorter silence than this says nothing about the peer: a caller's deadline may be shorter. */
+const silenceMs = 3_000
+
 export interface ConnectionOptions {
   readonly clientId: string
   readonly sasl: Sasl | null
@@ -59,9 +62,10 @@ export interface ConnectionOwner {
   onReady(): void
   /** There is room for another request again. */
   onRoom(): void
-  /** A request's deadline passed without a sign of life. */
+  /** A deadline passed, and nothing at all has come for long: the connection ends. */
   onSilence(): void
-  onClosed(error: PlayheadError): void
+  /** `error` is null when it ended because it was idle, or was told to. */
+  onClosed(error: PlayheadError | null): void
 }
 
 type State = 'opening' | 'ready' | 'ending' | 'closed'
@@ -75,6 +79,8 @@ export class Connection implements Carrier {
   readonly place: string
   readonly address: Address
   versions: VersionTable = new Map()
+  /** Whether it ever got ready. */
+  opened = false
   /** Whether it ever answered anything beyond its opening. */
   proven = false
   readonly #env: Env
@@ -91,7 +97,8 @@ export class Connection implements Carrier {
   #receivedAt = -1
   #usedAt: number
   #blocked = false
-  #reauthenticating = false
+  /** The session must be renewed: new requests wait until what is on its way is answered, and it is. */
+  #renewing: 'no' | 'due' | 'asking' = 'no'
   #throttledUntil = 0
   /** The opening's or a renewed authentication's end; then the idle check. */
   #timer: Timer | null = null
@@ -150,7 +157,7 @@ export class Connection implements Carrier {
     return (
       this.#state === 'ready' &&
       !this.#blocked &&
-      !this.#reauthenticating &&
+      this.#renewing === 'no' &&
       this.#throttle === null &&
       this.#inFlight.length < this.#options.maxInFlight
     )
@@ -204,7 +211,7 @@ export class Connection implements Carrier {
   end(): void {
     if (this.#state !== 'ready') return
     this.#state = 'ending'
-    this.#endWhenIdle()
+    this.#next()
   }
 
   /** Ends now: every call on its way fails within this turn. */
@@ -231,7 +238,7 @@ export class Connection implements Carrier {
       this.#socket.end()
       this.#timer = this.#env.clock.after(closingMs, () => this.#socket.destroy())
     }
-    this.#owner.onClosed(why)
+    this.#owner.onClosed(null)
     return this.#gone
   }
 
@@ -243,10 +250,12 @@ export class Connection implements Carrier {
   }
 
   expired(exchange: Exchange): void {
-    if (this.#receivedAt > exchange.writtenAt || this.#state === 'closed') return
-    const silence = `${this.place} sent nothing since ${exchange.api.name} was sent to it`
+    const since = this.#inFlight.peek()?.writtenAt ?? exchange.writtenAt
+    const silentMs = this.#env.clock.monotonic() - since
+    if (this.#receivedAt > since || silentMs < silenceMs || this.#state === 'closed') return
     this.#owner.onSilence()
-    this.destroy(new PlayheadError('TIMED_OUT', silence))
+    const what = `${this.place} sent nothing for ${Math.round(silentMs)} ms`
+    this.destroy(new PlayheadError('TIMED_OUT', what))
   }
 
   #version(api: Api, minVersion: number, maxVersion: number): number {
@@ -260,6 +269,7 @@ export class Connection implements Carrier {
       const opened = await open(this, this.#env, this.#options.sasl)
       if (this.#state !== 'opening') return
       this.#state = 'ready'
+      this.opened = true
       this.#splitter.limitBytes = this.#options.maxResponseBytes
       this.#renewAfter(opened.sessionLifetimeMs)
       this.#timer?.cancel()
@@ -275,20 +285,25 @@ export class Connection implements Carrier {
   #renewAfter(sessionLifetimeMs: number): void {
     if (sessionLifetimeMs <= 0) return
     const delayMs = sessionLifetimeMs * (0.85 + 0.1 * this.#env.random.next())
-    this.#renewal = this.#env.clock.after(delayMs, () => void this.#renew())
+    this.#renewal = this.#env.clock.after(delayMs, () => {
+      this.#renewing = 'due'
+      this.#next()
+    })
   }
 
-  /** New requests wait meanwhile; those on their way are answered before, as the broker keeps the order. */
   async #renew(): Promise<void> {
-    if (this.#state !== 'ready') return
-    this.#reauthenticating = true
+    this.#renewing = 'asking'
+    this.#timer?.cancel()
+    this.#timer = this.#env.clock.after(this.#options.connectTimeoutMs, () => this.#tooSlow())
     try {
       const { sessionLifetimeMs } = await reauthenticate(this, this.#env, this.#options.sasl)
       if (!this.live) return
+      this.#timer.cancel()
+      this.#checkIdleIn(this.#options.connectionsMaxIdleMs)
       this.#renewAfter(sessionLifetimeMs)
-      this.#reauthenticating = false
+      this.#renewing = 'no'
       this.#env.log.debug('authenticated again', { place: this.place })
-      this.#room()
+      this.#next()
     } catch (error) {
       this.destroy(asPlayheadError(error, this.place))
     }
@@ -328,7 +343,7 @@ export class Connection implements Carrier {
       this.#obeyThrottle(body as { readonly throttleTimeMs?: unknown })
       this.#succeed(exchange, body)
     }
-    this.#room()
+    this.#next()
   }
 
   #succeed(exchange: Exchange, body: unknown): void {
@@ -347,23 +362,22 @@ export class Connection implements Carrier {
     this.#throttle?.cancel()
     this.#throttle = this.#env.clock.after(until - now, () => {
       this.#throttle = null
-      this.#room()
+      this.#next()
     })
     this.#env.log.debug('throttled', { place: this.place, throttleTimeMs })
   }
 
   #drained(): void {
     this.#blocked = false
-    this.#room()
+    this.#next()
   }
 
-  #room(): void {
-    if (this.#state === 'ending') this.#endWhenIdle()
+  /** Something has changed: what is next? */
+  #next(): void {
+    if (this.#state === 'ending' && this.idle) {
+      void this.close(new PlayheadError('CONNECTION_LOST', `${this.place}: was idle`))
+    } else if (this.#renewing === 'due' && this.idle && this.live) void this.#renew()
     else if (this.hasRoom) this.#owner.onRoom()
-  }
-
-  #endWhenIdle(): void {
-    if (this.idle) void this.close(new PlayheadError('CONNECTION_LOST', `${this.place}: was idle`))
   }
 
   #checkIdleIn(ms: number): void {

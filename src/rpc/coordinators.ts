@@ -20,6 +20,9 @@ type Kind = keyof typeof keyTypes
 /** Above it the oldest is forgotten. */
 const mostKnown = 100_000
 
+/** One attempt; who still wants to know asks again, and perhaps another broker. */
+const attemptMs = 5_000
+
 /** Keys in one request. */
 const mostKeys = 1_000
 
@@ -125,7 +128,11 @@ export class Coordinators {
       version >= 4
         ? { keyType, coordinatorKeys: keys }
         : { key: first, ...(version >= 1 ? { keyType } : {}) }
-    const options = { to: 'any', minVersion: kind === 'group' ? 0 : 1 } as const
+    const options = {
+      to: 'any',
+      timeoutMs: attemptMs,
+      minVersion: kind === 'group' ? 0 : 1
+    } as const
     const answer = await this.#world.rpc.send(FindCoordinator, body, options).response
     return answer.version >= 4
       ? { founds: answer.body.coordinators, asked: keys }

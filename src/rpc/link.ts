@@ -63,6 +63,11 @@ export class Link {
     return this.env.clock.monotonic() < this.#notBefore
   }
 
+  /** Whether it failed since it last answered. */
+  get troubled(): boolean {
+    return this.#failures > 0
+  }
+
   /** Ms until the next attempt may be made. */
   get waitMs(): number {
     return Math.max(0, this.#notBefore - this.env.clock.monotonic())
@@ -230,22 +235,19 @@ class LaneQueue {
     this.#connection = connection
   }
 
-  #lost(connection: Connection, error: PlayheadError): void {
-    const expected = this.#ending.delete(connection)
+  #lost(connection: Connection, error: PlayheadError | null): void {
+    this.#ending.delete(connection)
     if (this.#connection === connection) this.#connection = null
     if (this.#closed) return
-    if (expected) this.#pump()
-    else this.#trouble(connection, error)
+    if (error) this.#trouble(connection, error)
+    this.#pump()
   }
 
   #trouble(connection: Connection, error: PlayheadError): void {
-    if (error.code === 'CONNECTION_FAILED' || isFinal(error)) {
-      this.#link.failed(error)
-      this.#refuseAll(error)
-    } else if (connection.proven) this.#link.lost(error)
-    // It got ready and was cut before it answered anything: not at once again (invariant C4).
-    else this.#link.failed(error)
-    this.#pump()
+    if (connection.proven) return this.#link.lost(error)
+    // Also when it got ready and was cut before it answered anything: not at once again (invariant C4).
+    this.#link.failed(error)
+    if (!connection.opened) this.#refuseAll(error)
   }
 
   /** Whoever waited is told; who comes after waits for the next attempt. */
@@ -260,8 +262,4 @@ class LaneQueue {
       if (exchange && !exchange.settled) this.#waiting.push(exchange)
     }
   }
-}
-
-function isFinal(error: PlayheadError): boolean {
-  return error.code === 'AUTHENTICATION_FAILED' || error.code === 'UNSUPPORTED_VERSION'
 }

@@ -58,11 +58,15 @@ export class Links {
   }
 
   /**
-   * The best for a request that any broker can answer: connected before not, known before the bootstrap
-   * list, and none that just failed, while there is another. Undefined: all were tried.
+   * The best for a request that any broker can answer: connected before not, and none that just failed, while
+   * there is another. The bootstrap list counts when all known brokers are in trouble (KIP-899: at once, as it
+   * costs nothing), or were tried. Undefined: all were tried.
    */
   any(tried: ReadonlySet<Link>): Link | undefined {
-    return this.#best([...this.#currentBrokers()], tried) ?? this.#best(this.#seeds(), tried)
+    const brokers = [...this.#currentBrokers()]
+    const alone = brokers.every(link => link.troubled)
+    if (alone) return this.#best([...brokers, ...this.#seeds()], tried)
+    return this.#best(brokers, tried) ?? this.#best(this.#seeds(), tried)
   }
 
   /** The named brokers are not to be trusted any more (KIP-1102): only the bootstrap list is. */

@@ -5,6 +5,7 @@
  * Two kinds of topics are asked for: those that somebody watches (`refresh({ topics })`, until `forget`), also
  * when they don't exist yet; and those that were found by `topic()`, until they exist no more.
  */
+import { onAbort } from '../base/abort.ts'
 import type { Env, Timer } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import { Metadata as MetadataApi } from '../protocol/api/metadata.ts'
@@ -267,7 +268,6 @@ export function orAbort<T>(work: Promise<T>, signal: AbortSignal | undefined): P
   return new Promise((resolve, reject) => {
     const abort = () => reject(abortError(signal))
     if (signal.aborted) return abort()
-    signal.addEventListener('abort', abort)
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+    work.then(resolve, reject).finally(onAbort(signal, abort))
   })
 }

@@ -2,6 +2,7 @@
  * Trying again, with a back-off that grows and is never quite the same (jitter), so that clients that lost
  * one broker together don't come back together. The only place that decides how long to wait.
  */
+import { onAbort } from '../base/abort.ts'
 import type { Clock, Random } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 
@@ -78,7 +79,7 @@ export function sleep(
     if (fired) return reject(abortError(fired))
     const finish = () => {
       timer.cancel()
-      for (const signal of signals) signal?.removeEventListener('abort', abort)
+      for (const deafen of listening) deafen?.()
     }
     const timer = clock.after(ms, () => {
       finish()
@@ -88,7 +89,7 @@ export function sleep(
       finish()
       reject(abortError(signals.find(signal => signal?.aborted)))
     }
-    for (const signal of signals) signal?.addEventListener('abort', abort)
+    const listening = signals.map(signal => signal && onAbort(signal, abort))
   })
 }
 
