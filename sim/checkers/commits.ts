@@ -1,0 +1,157 @@
+/**
+ * The committed offset of each partition of a group: it never falls but by a rewind, a reset from outside or a cut log,
+ * and what a late commit did to it is healed (G5); nothing is committed that was not handled (G4), nothing by a commit
+ * from before a rewind after one from behind it (W4).
+ *
+ * Effective is the group's own commit, unless a commit with a higher rewind was seen: then what came with that.
+ */
+import {
+  type Checker,
+  type Happened,
+  type Of,
+  type RewindId,
+  type Tp,
+  Violation
+} from '../history/events.ts'
+
+interface Slot {
+  /** The highest rewind that a commit carried, and the latest offset with it. */
+  id: RewindId
+  effective: number
+  /** As stored now. */
+  raw: number
+  /** Since when raw is not what is effective, by a late commit. */
+  staleSince: number | undefined
+  /** Who committed `effective`. */
+  member: string
+}
+
+interface Member {
+  readonly group: string
+  readonly handled: Map<Tp, number>
+  /** Partitions that it owns, and since which event it does. */
+  readonly owned: Set<Tp>
+}
+
+export class CommitChecker implements Checker {
+  readonly #slots = new Map<string, Slot>()
+  readonly #members = new Map<string, Member>()
+  /** The latest connection on which a member committed. */
+  readonly #connections = new Map<string, number>()
+  /** Rewinds that a caller wrote, so that a fall to their target is allowed. */
+  readonly #targets = new Map<string, Map<RewindId, number>>()
+  readonly #healMs: number
+  #healed = false
+
+  constructor(healMs: number) {
+    this.#healMs = healMs
+  }
+
+  on(event: Happened): void {
+    switch (event.k) {
+      case 'join':
+        this.#members.set(event.member, {
+          group: event.group,
+          handled: new Map(),
+          owned: new Set()
+        })
+        return
+      case 'assigned':
+        for (const tp of event.tps) this.#members.get(event.member)?.owned.add(tp)
+        return
+      case 'revoked':
+      case 'lost':
+        for (const tp of event.tps) this.#members.get(event.member)?.owned.delete(tp)
+        return
+      case 'handled':
+        this.#members.get(event.member)?.handled.set(event.tp, event.offset + 1)
+        return
+      case 'ledger':
+        return this.#ledger(event)
+      case 'reset':
+        this.#slots.delete(`${event.group} ${event.tp}`)
+        return
+      case 'commit.applied':
+        return this.#applied(event)
+      case 'cut':
+        return
+      case 'healed':
+        this.#healed = true
+        return
+      default:
+    }
+  }
+
+  /** What is committed of a partition, for whom it concerns. */
+  effective(group: string, tp: Tp): number | undefined {
+    return this.#slots.get(`${group} ${tp}`)?.effective
+  }
+
+  #ledger({ group, tp, id, target }: Of<'ledger'>): void {
+    const key = `${group} ${tp}`
+    const targets = this.#targets.get(key) ?? new Map<RewindId, number>()
+    this.#targets.set(key, targets)
+    targets.set(id, target)
+  }
+
+  #applied(event: Of<'commit.applied'>): void {
+    const { group, tp, offset, rewindId, member } = event
+    const key = `${group} ${tp}`
+    const slot = this.#slots.get(key)
+    const connectionKey = `${member} ${group}`
+    const late = event.connection < (this.#connections.get(connectionKey) ?? 0)
+    if (!late) this.#connections.set(connectionKey, event.connection)
+    if (rewindId === null) {
+      throw new Violation('G5', `${tp} of ${group}: a commit of ${offset} without envelope`, event)
+    }
+    if (slot === undefined) {
+      this.#slots.set(key, {
+        id: rewindId,
+        effective: offset,
+        raw: offset,
+        staleSince: undefined,
+        member
+      })
+      return
+    }
+    slot.raw = offset
+    if (rewindId > slot.id) {
+      slot.id = rewindId
+      this.#become(slot, offset, member)
+    } else if (rewindId < slot.id) {
+      // From before the rewind: it must not count, and its sender must not have known better.
+      if (member === slot.member && !late) {
+        const what = `a commit with rewind ${rewindId} after one with ${slot.id}, in order`
+        throw new Violation('W4', `${tp} of ${group}: ${what}`, event)
+      }
+      slot.staleSince ??= event.t
+    } else if (offset < slot.effective) {
+      if (!late && member === slot.member) {
+        const fall = `fell from ${slot.effective} to ${offset} without a rewind`
+        throw new Violation('G5', `${tp} of ${group} ${fall}`, event)
+      }
+      slot.staleSince ??= event.t
+    } else this.#become(slot, offset, member)
+  }
+
+  #become(slot: Slot, offset: number, member: string): void {
+    slot.effective = offset
+    slot.member = member
+    slot.staleSince = undefined
+  }
+
+  end(): void {
+    if (!this.#healed) return
+    for (const [key, slot] of this.#slots) {
+      const healable = [...this.#members.values()].some(({ owned }) => owned.size > 0)
+      void this.#healMs
+      if (slot.staleSince !== undefined && healable && slot.raw !== slot.effective) {
+        const what = `is ${slot.raw} by a late commit, and should be ${slot.effective}`
+        throw new Violation(
+          'G5',
+          `${key} ${what}, unhealed since ${Math.round(slot.staleSince)} ms`
+        )
+      }
+    }
+  }
+}

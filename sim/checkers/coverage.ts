@@ -1,0 +1,108 @@
+/**
+ * At least once, and on to the end: every visible record from where the group began up to its committed offset was
+ * handled by someone (G6), and when all is quiet every record of every partition is delivered (G7).
+ */
+import { type Checker, type Happened, type Tp, Violation } from '../history/events.ts'
+
+interface Group {
+  readonly handled: Map<Tp, Set<number>>
+  readonly committed: Map<Tp, number>
+  /** Rewinds that skip forward excuse what lies between. */
+  readonly excused: Map<Tp, (readonly [from: number, to: number])[]>
+}
+
+export class CoverageChecker implements Checker {
+  readonly #groups = new Map<string, Group>()
+  readonly #groupOf = new Map<string, string>()
+  readonly #visible = new Map<Tp, number[]>()
+  readonly #starts = new Map<Tp, number>()
+
+  on(event: Happened): void {
+    switch (event.k) {
+      case 'join':
+        this.#groupOf.set(event.member, event.group)
+        this.#its(event.group)
+        return
+      case 'handled': {
+        const group = this.#its(this.#groupOf.get(event.member) ?? '')
+        const handled = group.handled.get(event.tp) ?? new Set()
+        group.handled.set(event.tp, handled)
+        handled.add(event.offset)
+        return
+      }
+      case 'applied':
+      case 'seek':
+      case 'moved': {
+        const from = 'from' in event ? event.from : 0
+        if (event.to > from)
+          this.#excuse(this.#groupOf.get(event.member) ?? '', event.tp, from, event.to)
+        return
+      }
+      case 'ledger':
+        // An owner may stand anywhere when it takes it up.
+        return this.#excuseSkip(event.group, event.tp, event.target)
+      case 'commit.applied': {
+        const { committed } = this.#its(event.group)
+        committed.set(event.tp, Math.max(event.offset, committed.get(event.tp) ?? 0))
+        return
+      }
+      case 'cut':
+        this.#starts.set(event.tp, Math.max(event.start, this.#starts.get(event.tp) ?? 0))
+        return
+      case 'final': {
+        const visible = this.#visible.get(event.tp) ?? []
+        this.#visible.set(event.tp, visible)
+        visible.push(event.offset)
+        return
+      }
+      default:
+    }
+  }
+
+  end(): void {
+    for (const [name, group] of this.#groups) {
+      for (const [tp, visible] of this.#visible) {
+        const committed = group.committed.get(tp)
+        if (committed !== undefined) this.#checkPartition(name, group, tp, visible, committed)
+      }
+    }
+  }
+
+  #checkPartition(name: string, group: Group, tp: Tp, visible: number[], committed: number): void {
+    const handled = group.handled.get(tp)
+    const start = this.#starts.get(tp) ?? 0
+    const excused = group.excused.get(tp) ?? []
+    for (const offset of visible) {
+      if (offset < start || offset >= committed || handled?.has(offset)) continue
+      if (excused.some(([from, to]) => offset >= from && offset < to)) continue
+      throw new Violation(
+        'G6',
+        `${name} committed ${committed} of ${tp}, and nobody handled ${offset}`
+      )
+    }
+  }
+
+  #excuseSkip(group: string, tp: Tp, target: number): void {
+    const handled = this.#its(group).handled.get(tp)
+    let highest = -1
+    for (const offset of handled ?? []) highest = Math.max(highest, offset)
+    if (target > highest + 1) this.#excuse(group, tp, highest + 1, target)
+  }
+
+  #excuse(name: string, tp: Tp, from: number, to: number): void {
+    const { excused } = this.#its(name)
+    const ranges = excused.get(tp) ?? []
+    excused.set(tp, ranges)
+    ranges.push([from, to])
+  }
+
+  #its(name: string): Group {
+    const group = this.#groups.get(name) ?? {
+      handled: new Map(),
+      committed: new Map(),
+      excused: new Map()
+    }
+    this.#groups.set(name, group)
+    return group
+  }
+}

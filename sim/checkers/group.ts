@@ -1,0 +1,120 @@
+/**
+ * Ownership in a group: one owner per partition and generation (G1), nothing committed that was not handled (G4), and
+ * a member out of touch for longer than its session delivers nothing (G12).
+ */
+import { type Checker, type Happened, type Of, type Tp, Violation } from '../history/events.ts'
+
+interface Member {
+  readonly group: string
+  readonly sessionMs: number
+  readonly node: string
+  readonly inc: number
+  readonly owned: Set<Tp>
+  /** Highest offset delivered, and handled, per partition. */
+  readonly delivered: Map<Tp, number>
+  heardAt: number
+}
+
+export class GroupChecker implements Checker {
+  readonly #members = new Map<string, Member>()
+  readonly #generations = new Map<string, number>()
+
+  on(event: Happened): void {
+    switch (event.k) {
+      case 'join':
+        this.#members.set(event.member, {
+          group: event.group,
+          sessionMs: event.sessionMs,
+          node: event.node,
+          inc: event.inc,
+          owned: new Set(),
+          delivered: new Map(),
+          heardAt: event.t
+        })
+        return
+      case 'heartbeat':
+        return this.#heard(event)
+      case 'assigned':
+        return this.#assigned(event)
+      case 'revoked':
+      case 'lost':
+        for (const tp of event.tps) this.#members.get(event.member)?.owned.delete(tp)
+        return
+      case 'left':
+        this.#members.delete(event.member)
+        return
+      case 'crash':
+      case 'power.loss':
+        for (const [name, { node }] of this.#members) {
+          if (node === event.node) this.#members.delete(name)
+        }
+        return
+      case 'deliver':
+        return this.#deliver(event)
+      case 'handled':
+        return this.#handled(event)
+      case 'group.gen':
+        return this.#generation(event)
+      default:
+    }
+  }
+
+  #heard(event: Of<'heartbeat'>): void {
+    const member = this.#members.get(event.member)
+    if (member !== undefined) member.heardAt = event.t
+  }
+
+  /** Two members may only hold one partition while one of them is out of touch. */
+  #assigned(event: Of<'assigned'>): void {
+    const member = this.#members.get(event.member)
+    if (member === undefined) return
+    member.heardAt = event.t
+    for (const tp of event.tps) {
+      member.owned.add(tp)
+      for (const [name, other] of this.#members) {
+        if (other === member || other.group !== member.group || !other.owned.has(tp)) continue
+        // It may have been expelled, and not know: then it last heard a session ago, or it soon stops.
+        if (event.t - other.heardAt < other.sessionMs / 2) {
+          const heard = `which heard from the group ${Math.round(event.t - other.heardAt)} ms ago`
+          throw new Violation(
+            'G1',
+            `${tp} is assigned, and still owned by ${name}, ${heard}`,
+            event
+          )
+        }
+      }
+    }
+  }
+
+  #deliver(event: Of<'deliver'>): void {
+    const member = this.#members.get(event.member)
+    if (member === undefined) return
+    const silentMs = event.t - member.heardAt
+    if (silentMs > member.sessionMs + 1) {
+      const since = `${Math.round(silentMs)} ms after its last heartbeat's answer`
+      throw new Violation('G12', `${event.member} got ${event.tp}@${event.offset} ${since}`, event)
+    }
+    const highest = member.delivered.get(event.tp) ?? -1
+    member.delivered.set(event.tp, Math.max(highest, event.offset))
+  }
+
+  #handled(event: Of<'handled'>): void {
+    const member = this.#members.get(event.member)
+    if (member === undefined) return
+    if (event.offset > (member.delivered.get(event.tp) ?? -1)) {
+      throw new Violation(
+        'G4',
+        `${event.tp}@${event.offset} was handled, and never delivered`,
+        event
+      )
+    }
+  }
+
+  #generation(event: Of<'group.gen'>): void {
+    const before = this.#generations.get(event.group) ?? -1
+    if (event.gen < before) {
+      throw new Violation('G3', `the group's generation fell from ${before} to ${event.gen}`, event)
+    }
+    this.#generations.set(event.group, event.gen)
+  }
+}

@@ -1,0 +1,139 @@
+/**
+ * The history of a run: what checkers work from, and nothing else. The vocabulary is the same for the simulation, the
+ * embedded broker and a real Kafka (invariants.md 2.0), so a checker never knows where a history comes from.
+ *
+ * `at`: who observed it. Partitions are written `topic:partition`, and so are keys of maps; values of records are
+ * names that occur once (see values.ts).
+ */
+
+/** 'orders:0' */
+export type Tp = string
+
+/** Ordered as strings; '0': none yet. */
+export type RewindId = string
+
+export type Offsets = Readonly<Record<Tp, number>>
+
+export type Happening =
+  // ── Producing. `ok` at an offset (-1: written, but where is not known), `fail`: surely not written, `info`: unknown.
+  | { readonly k: 'send'; readonly v: string; readonly tp: Tp; readonly tx?: string }
+  | { readonly k: 'send.ok'; readonly v: string; readonly tp: Tp; readonly offset: number }
+  | { readonly k: 'send.fail' | 'send.info'; readonly v: string; readonly why: string }
+  | { readonly k: 'tx'; readonly tx: string; readonly end: 'committed' | 'aborted' | 'unknown' }
+  // ── Consuming. A membership is one consumer object: `member` names it, once in a run.
+  | {
+      readonly k: 'join'
+      readonly member: string
+      readonly group: string
+      readonly committedOnly: boolean
+      readonly sessionMs: number
+    }
+  | { readonly k: 'assigned'; readonly member: string; readonly tps: readonly Tp[] }
+  | { readonly k: 'revoked' | 'lost'; readonly member: string; readonly tps: readonly Tp[] }
+  | { readonly k: 'left'; readonly member: string }
+  | {
+      readonly k: 'deliver'
+      readonly member: string
+      readonly tp: Tp
+      readonly offset: number
+      readonly v: string
+      readonly rewindId: RewindId
+    }
+  | { readonly k: 'handled'; readonly member: string; readonly tp: Tp; readonly offset: number }
+  | { readonly k: 'seek'; readonly member: string; readonly tp: Tp; readonly to: number }
+  /** The position moved by itself: the log was cut. */
+  | { readonly k: 'moved'; readonly member: string; readonly tp: Tp; readonly to: number }
+  // ── Rewinding. `w` names the call. `applied`: inside the owner; from here on it delivers from `to`.
+  | { readonly k: 'rewind'; readonly w: string; readonly group: string; readonly to: Offsets }
+  | {
+      readonly k: 'rewind.ok'
+      readonly w: string
+      readonly id: RewindId
+      readonly applied: Offsets
+      readonly superseded: readonly Tp[]
+    }
+  | { readonly k: 'rewind.fail' | 'rewind.info'; readonly w: string; readonly why: string }
+  | {
+      readonly k: 'applied'
+      readonly member: string
+      readonly tp: Tp
+      readonly id: RewindId
+      readonly from: number
+      readonly to: number
+    }
+  // ── What the coordinator did (a probe in the broker; not to be had from a real Kafka).
+  | {
+      readonly k: 'group.gen'
+      readonly group: string
+      readonly gen: number
+      readonly owners: Readonly<Record<Tp, string>>
+    }
+  | {
+      readonly k: 'commit.applied'
+      readonly group: string
+      readonly tp: Tp
+      readonly offset: number
+      /** Null: no envelope, so not by a Playhead consumer. */
+      readonly rewindId: RewindId | null
+      readonly member: string
+      /** The connection that brought it: a lower one than the member's latest is a late commit. */
+      readonly connection: number
+    }
+  /** A caller wrote an entry to the group's ledger. */
+  | {
+      readonly k: 'ledger'
+      readonly group: string
+      readonly tp: Tp
+      readonly id: RewindId
+      readonly target: number
+      readonly state: string
+    }
+  /** Offsets were reset from outside, on purpose. */
+  | { readonly k: 'reset'; readonly group: string; readonly tp: Tp; readonly offset: number }
+  // ── The log, as a fresh reader found it at the end, and as it was cut.
+  | { readonly k: 'cut'; readonly tp: Tp; readonly start: number }
+  | { readonly k: 'final'; readonly tp: Tp; readonly offset: number; readonly v: string }
+  | { readonly k: 'final.end'; readonly tp: Tp; readonly start: number; readonly end: number }
+  // ── Calls that must settle, and the rest of the world.
+  | { readonly k: 'call'; readonly call: string; readonly deadlineMs: number }
+  | { readonly k: 'settled'; readonly call: string }
+  | { readonly k: 'start' | 'crash' | 'pause' | 'resume' | 'power.loss' }
+  | { readonly k: 'heartbeat'; readonly member: string }
+  | { readonly k: 'fault'; readonly what: string; readonly on: boolean }
+  | { readonly k: 'healed' }
+  | { readonly k: 'closed'; readonly leftovers: string }
+  | { readonly k: 'uncaught'; readonly error: string }
+  | { readonly k: 'busy'; readonly events: number }
+
+export type Happened = Happening & {
+  /** Order of observation. */
+  readonly i: number
+  /** ms on one monotonic clock. */
+  readonly t: number
+  readonly node: string
+  /** Which process of the node. */
+  readonly inc: number
+}
+
+export type Kind = Happening['k']
+export type Of<K extends Kind> = Extract<Happened, { readonly k: K }>
+
+/** A rule of invariants.md that did not hold. */
+export class Violation extends Error {
+  override readonly name = 'Violation'
+  readonly rule: string
+  readonly event: Happened | undefined
+
+  constructor(rule: string, message: string, event?: Happened) {
+    super(`${rule}: ${message}`)
+    this.rule = rule
+    this.event = event
+  }
+}
+
+export interface Checker {
+  /** Throws `Violation`. */
+  on(event: Happened): void
+  /** The run is over, the final read done. */
+  end?(): void
+}

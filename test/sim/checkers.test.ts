@@ -1,0 +1,383 @@
+/** Each rule against a history that breaks it, and one that does not: a checker that sees nothing proves nothing. */
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { CallChecker } from '../../sim/checkers/calls.ts'
+import { CommitChecker } from '../../sim/checkers/commits.ts'
+import { CoverageChecker } from '../../sim/checkers/coverage.ts'
+import { GroupChecker } from '../../sim/checkers/group.ts'
+import { LogChecker } from '../../sim/checkers/log.ts'
+import { OrderChecker } from '../../sim/checkers/order.ts'
+import { RewindChecker } from '../../sim/checkers/rewind.ts'
+import { type Checker, type Happening, Violation } from '../../sim/history/events.ts'
+import { History } from '../../sim/history/history.ts'
+
+/** What happens, at which node, when: 1 ms after what was before unless it says so. */
+type Story = readonly (Happening | (Happening & { t?: number; node?: string }))[]
+
+/** The rule that the story breaks; undefined: none. */
+function broken(checker: Checker, story: Story): string | undefined {
+  let t = 0
+  const history = new History({ now: () => t, checkers: [checker] })
+  try {
+    for (const { ...event } of story as readonly (Happening & { t?: number; node?: string })[]) {
+      t = event.t ?? t + 1
+      history.add(event.node ?? 'n', 1, event)
+    }
+    history.end()
+  } catch (error) {
+    if (error instanceof Violation) return error.rule
+    throw error
+  }
+  return undefined
+}
+
+function breaks(rule: string, title: string, make: () => Checker, bad: Story, good: Story) {
+  test(`${rule}: ${title}`, () => {
+    assert.equal(broken(make(), bad), rule)
+    assert.equal(broken(make(), good), undefined)
+  })
+}
+
+const tp = 'a:0'
+const v = (n: number) => `a:0/p#${n}`
+const sent = (n: number, tx?: string): Happening[] => [
+  { k: 'send', v: v(n), tp, ...(tx !== undefined && { tx }) }
+]
+const ok = (n: number, offset: number): Happening => ({ k: 'send.ok', v: v(n), tp, offset })
+const final = (n: number, offset: number): Happening => ({ k: 'final', tp, offset, v: v(n) })
+const ended: Happening = { k: 'final.end', tp, start: 0, end: 10 }
+const join = (member = 'm', group = 'g'): Happening => ({
+  k: 'join',
+  member,
+  group,
+  committedOnly: true,
+  sessionMs: 1000
+})
+const assigned = (member = 'm'): Happening => ({ k: 'assigned', member, tps: [tp] })
+const deliver = (offset: number, rewindId = '0', member = 'm', n = offset): Happening => ({
+  k: 'deliver',
+  member,
+  tp,
+  offset,
+  v: v(n),
+  rewindId
+})
+const handled = (offset: number): Happening => ({ k: 'handled', member: 'm', tp, offset })
+const commit = (
+  offset: number,
+  rewindId: string | null = '0',
+  connection = 1,
+  member = 'm'
+): Happening => ({ k: 'commit.applied', group: 'g', tp, offset, rewindId, member, connection })
+
+// ── The log ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const log = () => new LogChecker()
+
+breaks(
+  'L1',
+  'an offset has two values',
+  log,
+  [...sent(1), ...sent(2), ok(1, 5), ok(2, 5)],
+  [...sent(1), ...sent(2), ok(1, 5), ok(2, 6)]
+)
+breaks(
+  'L2',
+  'a value is at two offsets',
+  log,
+  [...sent(1), ok(1, 5), final(1, 6)],
+  [...sent(1), ok(1, 5), final(1, 5)]
+)
+breaks(
+  'L2',
+  'a value turns up in another partition',
+  log,
+  [...sent(1), { k: 'final', tp: 'b:0', offset: 1, v: v(1) }],
+  [...sent(1), { k: 'final', tp: 'a:0', offset: 1, v: v(1) }]
+)
+breaks(
+  'L2',
+  'a damaged value is delivered',
+  log,
+  [...sent(1), { k: 'final', tp, offset: 1, v: 'damaged: "x"' }],
+  [...sent(1), final(1, 1)]
+)
+breaks('L2', 'a value comes from nowhere', log, [final(1, 1)], [...sent(1), final(1, 1)])
+breaks(
+  'L3',
+  'an acknowledged record is gone, one behind it is there',
+  log,
+  [...sent(1), ...sent(2), ok(1, 1), ok(2, 2), final(2, 2), ended],
+  [...sent(1), ...sent(2), ok(1, 1), ok(2, 2), final(1, 1), final(2, 2), ended]
+)
+breaks(
+  'L4',
+  'the last acknowledged record is gone',
+  log,
+  [...sent(1), ok(1, 1), ended],
+  [...sent(1), ok(1, 1), { k: 'cut', tp, start: 2 }, ended]
+)
+breaks(
+  'L5',
+  'a record that was refused is delivered',
+  log,
+  [...sent(1), { k: 'send.fail', v: v(1), why: '' }, final(1, 1)],
+  [...sent(1), { k: 'send.info', v: v(1), why: '' }, final(1, 1)]
+)
+breaks(
+  'L5',
+  'an aborted record is delivered',
+  log,
+  [...sent(1, 't'), ok(1, 1), { k: 'tx', tx: 't', end: 'aborted' }, final(1, 1)],
+  [...sent(1, 't'), ok(1, 1), { k: 'tx', tx: 't', end: 'aborted' }, ended]
+)
+breaks(
+  'L5',
+  'half a transaction is visible',
+  log,
+  [
+    ...sent(1, 't'),
+    ...sent(2, 't'),
+    ok(1, 1),
+    ok(2, 2),
+    { k: 'tx', tx: 't', end: 'unknown' },
+    final(1, 1),
+    ended
+  ],
+  [
+    ...sent(1, 't'),
+    ...sent(2, 't'),
+    ok(1, 1),
+    ok(2, 2),
+    { k: 'tx', tx: 't', end: 'unknown' },
+    final(1, 1),
+    final(2, 2),
+    ended
+  ]
+)
+breaks(
+  'L7',
+  'offsets fall in the order of sending',
+  log,
+  [...sent(1), ...sent(2), ok(1, 6), ok(2, 5)],
+  [...sent(1), ...sent(2), ok(2, 6), ok(1, 5)]
+)
+
+// ── Delivery ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const order = () => new OrderChecker()
+const start = [join(), assigned()]
+
+breaks(
+  'L6',
+  'a record comes twice',
+  order,
+  [...start, deliver(1), deliver(1)],
+  [...start, deliver(1), deliver(2)]
+)
+breaks(
+  'L6',
+  'a record is skipped, as is known afterwards',
+  order,
+  [...start, deliver(1), deliver(3), final(2, 2)],
+  [...start, deliver(1), deliver(3), final(3, 3)]
+)
+breaks(
+  'L6',
+  'a record is skipped that another has seen',
+  order,
+  [...start, join('o'), assigned('o'), deliver(2, '0', 'o'), deliver(1), deliver(3)],
+  [...start, join('o'), assigned('o'), deliver(2, '0', 'o'), deliver(2), deliver(3)]
+)
+breaks(
+  'L6',
+  'the first record from where a rewind led is skipped',
+  order,
+  [...start, { k: 'applied', member: 'm', tp, id: '1', from: 9, to: 2 }, deliver(4), final(3, 3)],
+  [...start, { k: 'applied', member: 'm', tp, id: '1', from: 9, to: 2 }, deliver(4), final(4, 4)]
+)
+breaks(
+  'W1',
+  'a record from before the place a rewind led to',
+  order,
+  [...start, { k: 'applied', member: 'm', tp, id: '1', from: 1, to: 5 }, deliver(4)],
+  [...start, { k: 'applied', member: 'm', tp, id: '1', from: 1, to: 5 }, deliver(5)]
+)
+breaks(
+  'G2',
+  'a record of a partition that was given up',
+  order,
+  [...start, deliver(1), { k: 'revoked', member: 'm', tps: [tp] }, deliver(2)],
+  [...start, deliver(1), { k: 'revoked', member: 'm', tps: [tp] }, assigned(), deliver(2)]
+)
+breaks(
+  'G2',
+  'a record before the assignment',
+  order,
+  [join(), deliver(1)],
+  [join(), assigned(), deliver(1)]
+)
+
+// ── The group ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const group = () => new GroupChecker()
+
+breaks(
+  'G1',
+  'a partition has two owners in touch with the group',
+  group,
+  [...start, join('o'), { k: 'heartbeat', member: 'm' }, assigned('o')],
+  [...start, join('o'), { k: 'revoked', member: 'm', tps: [tp] }, assigned('o')]
+)
+breaks(
+  'G12',
+  'a member out of touch for its whole session gets a record',
+  group,
+  [...start, { ...deliver(1), t: 1500 }],
+  [...start, { k: 'heartbeat', member: 'm', t: 900 }, { ...deliver(1), t: 1500 }]
+)
+breaks(
+  'G4',
+  'a record is handled that was not delivered',
+  group,
+  [...start, handled(1)],
+  [...start, deliver(1), handled(1)]
+)
+breaks(
+  'G3',
+  "the group's generation falls",
+  group,
+  [
+    { k: 'group.gen', group: 'g', gen: 2, owners: {} },
+    { k: 'group.gen', group: 'g', gen: 1, owners: {} }
+  ],
+  [
+    { k: 'group.gen', group: 'g', gen: 1, owners: {} },
+    { k: 'group.gen', group: 'g', gen: 2, owners: {} }
+  ]
+)
+
+// ── Commits ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const commits = () => new CommitChecker(2_000)
+
+breaks(
+  'G5',
+  'the committed offset falls',
+  commits,
+  [commit(5), commit(4)],
+  [commit(5), commit(4, '1')]
+)
+breaks('G5', 'a commit without envelope', commits, [commit(5, null)], [commit(5)])
+breaks(
+  'G5',
+  'what a late commit did is not healed',
+  commits,
+  [join(), assigned(), commit(5, '0', 2), commit(4, '0', 1), { k: 'healed' }],
+  [join(), assigned(), commit(5, '0', 2), commit(4, '0', 1), commit(5, '0', 2), { k: 'healed' }]
+)
+breaks(
+  'W4',
+  'a commit from before the rewind, in order, by who knew of it',
+  commits,
+  [commit(5, '1', 1), commit(9, '0', 1)],
+  [commit(5, '1', 2), commit(9, '0', 1), commit(5, '1', 2)]
+)
+
+// ── Rewinds ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const rewinds = () => new RewindChecker()
+const rewound = (w: string, id: string): Happening[] => [
+  { k: 'rewind', w, group: 'g', to: { [tp]: 2 } },
+  { k: 'rewind.ok', w, id, applied: { [tp]: 2 }, superseded: [] }
+]
+const applied = (id: string): Happening => ({ k: 'applied', member: 'm', tp, id, from: 9, to: 2 })
+
+breaks(
+  'W1',
+  'a record of the time before, after its owner applied the rewind',
+  rewinds,
+  [...start, applied('1'), deliver(9, '0')],
+  [...start, applied('1'), deliver(2, '1')]
+)
+breaks(
+  'W4',
+  'a new owner starts as if there had been no rewind',
+  rewinds,
+  [...start, ...rewound('w', '1'), { k: 'lost', member: 'm', tps: [tp] }, assigned(), deliver(9)],
+  [
+    ...start,
+    ...rewound('w', '1'),
+    { k: 'lost', member: 'm', tps: [tp] },
+    assigned(),
+    deliver(2, '1')
+  ]
+)
+breaks(
+  'W8',
+  'a later rewind has a lower id',
+  rewinds,
+  [...rewound('w', '2'), ...rewound('x', '1')],
+  [...rewound('w', '1'), ...rewound('x', '2')]
+)
+breaks(
+  'W8',
+  'a caller is not told what became of a partition',
+  rewinds,
+  [
+    { k: 'rewind', w: 'w', group: 'g', to: { [tp]: 2 } },
+    { k: 'rewind.ok', w: 'w', id: '1', applied: {}, superseded: [] }
+  ],
+  [
+    { k: 'rewind', w: 'w', group: 'g', to: { [tp]: 2 } },
+    { k: 'rewind.ok', w: 'w', id: '1', applied: {}, superseded: [tp] }
+  ]
+)
+breaks(
+  'W10',
+  'a rewind is applied twice by one owner',
+  rewinds,
+  [...start, applied('1'), applied('1')],
+  [...start, applied('1'), applied('2')]
+)
+
+// ── Coverage ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+breaks(
+  'G6',
+  'a record below the committed offset was handled by nobody',
+  () => new CoverageChecker(),
+  [...start, handled(1), commit(3), final(1, 1), final(2, 2), ended],
+  [...start, handled(1), handled(2), commit(3), final(1, 1), final(2, 2), ended]
+)
+
+// ── Calls ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const calls = () => new CallChecker()
+const call: Happening = { k: 'call', call: 'c', deadlineMs: 10 }
+
+breaks('C1', 'a call never settles', calls, [call], [call, { k: 'settled', call: 'c' }])
+breaks(
+  'C1',
+  'a call settles after its deadline',
+  calls,
+  [call, { k: 'settled', call: 'c', t: 1500 }],
+  [call, { k: 'settled', call: 'c', t: 900 }]
+)
+breaks(
+  'C1',
+  'a call of a process that stood still gets that time on top',
+  calls,
+  [call, { k: 'settled', call: 'c', t: 9_000 }],
+  [call, { k: 'pause', t: 5 }, { k: 'resume', t: 8_500 }, { k: 'settled', call: 'c', t: 9_000 }]
+)
+breaks('C2', 'an error goes uncaught', calls, [{ k: 'uncaught', error: 'x' }], [])
+breaks('C4', 'something runs hot', calls, [{ k: 'busy', events: 10_000 }], [])
+breaks(
+  'X1',
+  'a close leaves a timer behind',
+  calls,
+  [{ k: 'closed', leftovers: '1 timers' }],
+  [{ k: 'closed', leftovers: '' }]
+)
