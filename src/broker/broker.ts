@@ -39,10 +39,6 @@ export async function startBroker(
   world: World,
   options: BrokerOptions = {}
 ): Promise<EmbeddedBroker> {
-  const count = options.brokers ?? 1
-  if (!Number.isInteger(count) || count < 1 || count > 100) {
-    throw new PlayheadError('INVALID_ARGUMENT', `brokers is ${count}: from 1 to 100 is possible`)
-  }
   const cluster = new BrokerCluster({
     ...world,
     dispatch: dispatchTable(options.maxVersions),
@@ -53,7 +49,7 @@ export async function startBroker(
   })
   const broker = new EmbeddedBroker(cluster, options)
   try {
-    await broker.open(count)
+    await broker.open()
   } catch (error) {
     await broker.close()
     throw error
@@ -86,8 +82,11 @@ export class EmbeddedBroker {
   }
 
   /** Part of `startBroker`. */
-  async open(count: number): Promise<void> {
-    const { host = '127.0.0.1', port = 0, tls } = this.#options
+  async open(): Promise<void> {
+    const { host = '127.0.0.1', port = 0, tls, brokers: count = 1 } = this.#options
+    if (!Number.isInteger(count) || count < 1 || count > 100) {
+      throw new PlayheadError('INVALID_ARGUMENT', `brokers is ${count}: from 1 to 100 is possible`)
+    }
     for (let id = 1; id <= count; id++) {
       const server = new Server(id, this.#cluster)
       this.#servers.set(id, server)

@@ -72,7 +72,9 @@ export class BrokerCluster {
   /** Takes in what is stored, and stores what is new about the cluster itself. */
   async load(): Promise<void> {
     this.catalog.load()
-    await this.store.commit(this.#reserveProducerIds())
+    const changes = this.#reserveProducerIds()
+    this.elect(changes)
+    await this.store.commit(changes)
   }
 
   /** The broker that is shown as the controller: all are one process, so any may be. */
@@ -127,6 +129,21 @@ export class BrokerCluster {
   /** As many replicas as Kafka would like, three, where there are as many brokers. */
   get defaultReplicationFactor(): number {
     return Math.min(3, this.nodes.size)
+  }
+
+  /** Gives every partition a leader that is up, where its own is not, as far as there is one among its replicas. */
+  elect(changes: Changes): void {
+    const up = (id: number) => this.nodes.get(id)?.up ?? false
+    for (const { partitions } of this.catalog.topics.values()) {
+      for (const partition of partitions) {
+        if (up(partition.leader)) continue
+        // With fewer brokers than before the replicas may all be gone, but not the data: it is in this process.
+        const known = partition.replicas.some(id => this.nodes.has(id))
+        const candidates = known ? partition.replicas : [...this.nodes.keys()]
+        const leader = candidates.find(up) ?? -1
+        if (leader !== partition.leader) partition.lead(leader, changes)
+      }
+    }
   }
 
   /** What tells a client that asked the wrong broker where to go. */

@@ -183,6 +183,7 @@ export class Partition {
     const start = { epoch: this.leaderEpoch, startOffset: this.log.endOffset }
     this.#epochs = [...this.#epochs, start]
     this.#save(changes)
+    this.changed()
   }
 
   /** Deletes what is below `offset`. */
