@@ -43,6 +43,10 @@ export class Batch {
   tainted = false
   /** -1: none yet. */
   sequence = -1
+  /** Its bytes have the sequence, and the producer's id and epoch. */
+  stamped = false
+  /** The how-manieth of its partition to be given a sequence. */
+  ordinal = -1
   lastError: PlayheadError | null = null
   settled = false
   readonly #builder: BatchBuilder

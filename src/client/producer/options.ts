@@ -101,7 +101,8 @@ export function settingsOf<K, V>(options: ProducerOptions<K, V>): Settings {
   return {
     acks,
     compression,
-    lingerMs: within(options, 'lingerMs', 0, 0, longestMs),
+    // What lingers up to its deadline would never be sent.
+    lingerMs: within(options, 'lingerMs', 0, 0, deliveryTimeoutMs / 2),
     batchBytes,
     maxMessageBytes: whole(options, 'maxMessageBytes', Math.max(batchBytes, 1_048_588), 1, 2 ** 30),
     maxRequestBytes: whole(options, 'maxRequestBytes', 8 * 1024 * 1024, 1, 2 ** 30),

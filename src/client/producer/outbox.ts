@@ -36,10 +36,11 @@ export interface ProducerCluster extends Rpc {
 
 /** Who has a say in what is sent, beside the queues. */
 export interface OutboxOwner {
-  readonly identities: IdentitySource | null
-  readonly produceVersions: { readonly minVersion: number; readonly maxVersion: number }
+  /** Null: without idempotence. */
+  identities(): IdentitySource | null
+  produceVersions(): { readonly minVersion: number; readonly maxVersion: number }
   /** Somebody waits: batches that are not full leave at once. */
-  readonly rushing: boolean
+  rushing(): boolean
   mayProduce(partition: PartitionQueue): boolean
   /** Bytes were given back. */
   roomCame(): void
@@ -52,6 +53,8 @@ const stickyBytes = 16_384
 const pooledBytes = 16 * 1024 * 1024
 /** Between attempts of one partition. Attempts are on a grid of `firstMs`, so that many partitions share requests. */
 const produceBackoff = { firstMs: 100, mostMs: 1_000 }
+/** From a batch's deadline until it is given up although its request has not ended. */
+const graceMs = 100
 const zeroId = 'AAAAAAAAAAAAAAAAAAAAAA'
 
 export class Outbox implements SinkHost {
@@ -150,21 +153,21 @@ export class Outbox implements SinkHost {
   }
 
   get rushing(): boolean {
-    return this.#owner.rushing
+    return this.#owner.rushing()
   }
 
   identity(): Identity | null {
-    const { identities } = this.#owner
+    const identities = this.#owner.identities()
     if (identities !== null && identities.current === null) identities.want()
     return identities?.current ?? null
   }
 
   renewIdentity(): void {
-    this.#owner.identities?.renew()
+    this.#owner.identities()?.renew()
   }
 
   get produceVersions() {
-    return this.#owner.produceVersions
+    return this.#owner.produceVersions()
   }
 
   mayProduce(partition: PartitionQueue): boolean {
@@ -221,8 +224,10 @@ export class Outbox implements SinkHost {
       const first = partition.outOfOrder(batch)
       if (first && transactional) this.#giveUp(partition, batch, error, code)
       else this.#again(partition, batch, first)
-    } else if (verdict === 'split' && batch.recordCount > 1) this.#split(partition, batch)
-    else if (verdict === 'retry') this.#again(partition, batch, false)
+    } else if (verdict === 'split' && batch.recordCount > 1 && !batch.maybeWritten) {
+      // The halves of one that is in the log after all would not be known as repeated.
+      this.#split(partition, batch)
+    } else if (verdict === 'retry') this.#again(partition, batch, false)
     else this.#giveUp(partition, batch, error, code)
   }
 
@@ -240,8 +245,10 @@ export class Outbox implements SinkHost {
   /** What is past its deadline fails; partitions without a leader have one looked for. */
   sweep(now: number): void {
     for (const queue of this.#active) {
-      for (const batch of [...queue.batches]) {
-        if (batch.deadline <= now && !batch.settled) this.#expire(queue, batch)
+      for (const batch of queue.batches.slice()) {
+        // The request ends at the deadline by itself, and knows whether it was written.
+        const deadline = batch.inFlight ? batch.deadline + graceMs : batch.deadline
+        if (deadline <= now && !batch.settled) this.#expire(queue, batch)
       }
       if (queue.leader < 0) this.#cluster.stale(`${queue.topic}-${queue.partition} has no leader`)
       this.offer(queue)
@@ -251,7 +258,7 @@ export class Outbox implements SinkHost {
   /** Fails all that isn't under way; what is stays until its request has ended, and then fails unless it was written. */
   failAtRest(error: PlayheadError): void {
     for (const queue of this.#active) {
-      for (const batch of [...queue.batches]) {
+      for (const batch of queue.batches.slice()) {
         if (!batch.inFlight && !batch.settled) this.#giveUp(queue, batch, error, -1)
       }
     }

@@ -5,7 +5,12 @@
  *   [under way … | waiting to be tried again … | closed … | open]
  *
  * - Up to five batches are under way, with sequences one after the other: the broker remembers the last five
- *   and answers a repeated one with its first answer.
+ *   and answers a repeated one with its first answer. So nothing new goes five batches after the first that is
+ *   open, even when those between are done: A is appended, but its answer is a time-out; B, C, D, E are done; F
+ *   goes and the broker forgets A; A, tried again, would be out of order, and end up in the log twice.
+ * - Until the first batch of a producer id is known to be in the log, nothing goes beside it: a broker that has
+ *   no state of a producer takes any sequence. A (0) is refused in passing, B (1) is appended, and A, tried
+ *   again, is out of order for ever.
  * - A batch that was sent before goes again only as the first of the queue, alone; what is behind it waits. So
  *   a broker never gets a batch before one that was sent earlier.
  * - A first batch that is refused as out of order was not written, nor was any behind it: something before it
@@ -30,6 +35,8 @@ export interface QueueRules {
 }
 
 const lastEpoch = 32_767
+/** Batches of a producer that a broker remembers (ProducerStateEntry.NUM_BATCHES_TO_RETAIN). */
+const remembered = 5
 const sequences = 2 ** 31
 
 export class PartitionQueue {
@@ -59,6 +66,10 @@ export class PartitionQueue {
   #identity: Identity | null = null
   #epoch = -1
   #sequence = 0
+  /** The producer id of which the broker has state. */
+  #confirmed = -1n
+  /** Counts the batches that were given sequences. */
+  #ordinal = 0
 
   constructor(topic: string, partition: number, rules: QueueRules) {
     this.topic = topic
@@ -88,7 +99,11 @@ export class PartitionQueue {
     const at = this.#firstAtRest()
     const batch = this.batches[at]
     if (batch === undefined || (at > 0 && batch.attempts > 0)) return
-    if (at > 0 && this.#rules.idempotent && this.#identity !== identity) return
+    if (at > 0 && this.#rules.idempotent) {
+      if (this.#identity !== identity || this.#confirmed !== identity?.producerId) return
+      const oldest = this.batches[0]?.ordinal ?? this.#ordinal
+      if (this.#ordinal - oldest >= remembered) return
+    }
     if (now < this.#notBefore) {
       this.wakeAt = this.#notBefore
       return
@@ -104,15 +119,18 @@ export class PartitionQueue {
     batch.attempts++
     this.#inFlight++
     this.#inFlightNode = this.leader
-    if (!this.#rules.idempotent || identity === null || batch.sequence >= 0) return null
-    if (this.#identity !== identity) this.#adopt(identity)
-    batch.sequence = this.#sequence
-    this.#sequence = (this.#sequence + batch.recordCount) % sequences
-    return {
-      producerId: identity.producerId,
-      producerEpoch: this.#epoch,
-      baseSequence: batch.sequence
+    if (!this.#rules.idempotent || identity === null) return null
+    if (batch.sequence < 0) {
+      if (this.#identity !== identity) this.#adopt(identity)
+      batch.ordinal = this.#ordinal++
+      batch.sequence = this.#sequence
+      batch.stamped = false
+      this.#sequence = (this.#sequence + batch.recordCount) % sequences
     }
+    if (batch.stamped) return null
+    batch.stamped = true
+    const { producerId } = this.#identity ?? identity
+    return { producerId, producerEpoch: this.#epoch, baseSequence: batch.sequence }
   }
 
   /** Its request has ended, in whatever way. */
@@ -126,6 +144,7 @@ export class PartitionQueue {
   done(batch: Batch): void {
     this.#failures = 0
     this.#notBefore = -Infinity
+    if (batch.sequence >= 0 && this.#identity !== null) this.#confirmed = this.#identity.producerId
     this.drop(batch)
   }
 
@@ -143,7 +162,10 @@ export class PartitionQueue {
     assert(at >= 0 && !batch.inFlight, 'what is split is in the queue and not under way')
     const [first, second] = halves
     // As if they had been sent: each goes alone, in order.
-    for (const half of halves) half.attempts = 1
+    for (const half of halves) {
+      half.attempts = 1
+      half.ordinal = batch.ordinal
+    }
     first.sequence = batch.sequence
     second.sequence = batch.sequence < 0 ? -1 : (batch.sequence + first.recordCount) % sequences
     this.batches.splice(at, 1, first, second)

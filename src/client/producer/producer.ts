@@ -326,23 +326,16 @@ export class Producer<K = BytesInput, V = BytesInput> {
   }
 
   #owner(): OutboxOwner {
-    const producer = this
     return {
-      get identities() {
-        return producer.#ids
-      },
-      get produceVersions() {
-        return producer.#transactions?.produceVersions ?? allProduceVersions
-      },
-      get rushing() {
-        return producer.#flushing > 0 || producer.#admission.isFull
-      },
-      mayProduce: partition => producer.#transactions?.mayProduce(partition) ?? true,
+      identities: () => this.#ids,
+      produceVersions: () => this.#transactions?.produceVersions ?? allProduceVersions,
+      rushing: () => this.#flushing > 0 || this.#admission.isFull,
+      mayProduce: partition => this.#transactions?.mayProduce(partition) ?? true,
       roomCame: () => {
-        producer.#admission.roomCame()
-        producer.#changed()
+        this.#admission.roomCame()
+        this.#changed()
       },
-      failed: (error, code) => producer.#transactions?.failed(error, code)
+      failed: (error, code) => this.#transactions?.failed(error, code)
     }
   }
 

@@ -176,7 +176,7 @@ export class Sink {
     const withIds = parcels.every(({ topicId }) => topicId !== '')
     const call = rpc.send(Produce, this.#body(parcels), {
       to: { node: this.node },
-      timeoutMs: settings.requestTimeoutMs,
+      timeoutMs: this.#patience(parcels),
       minVersion,
       maxVersion: withIds ? maxVersion : Math.min(maxVersion, 12)
     })
@@ -184,6 +184,14 @@ export class Sink {
     const ended =
       settings.acks === 0 ? this.#onceWritten(call, parcels) : this.#onceAnswered(call, parcels)
     ended.catch((error: unknown) => this.#broken(parcels, error))
+  }
+
+  /** No longer than until the first deadline of a batch: the call knows best whether it was written. */
+  #patience(parcels: readonly Parcel[]): number {
+    const now = this.#host.env.clock.monotonic()
+    let timeoutMs = this.#host.settings.requestTimeoutMs
+    for (const { batch } of parcels) timeoutMs = Math.min(timeoutMs, batch.deadline - now)
+    return Math.max(timeoutMs, 1)
   }
 
   async #onceWritten(call: Call<typeof Produce>, parcels: readonly Parcel[]): Promise<void> {

@@ -187,7 +187,7 @@ export class Transactions implements IdentitySource {
     const cause = this.#failure
     await this.#host.drop(
       new PlayheadError('TRANSACTION_ABORTED', `${this.#what}: aborted`, {
-        ...(cause === null ? {} : { cause })
+        cause: cause ?? undefined
       })
     )
     await this.#end(false)
