@@ -4,7 +4,8 @@
  * or write bytes that no broker would.
  */
 import assert from 'node:assert/strict'
-import type { Env, LogFields, Socket } from '../../src/base/env.ts'
+import { pbkdf2Sync } from 'node:crypto'
+import type { Cpu, Env, LogFields, Socket } from '../../src/base/env.ts'
 import { nodeEnv } from '../../src/base/node/env.ts'
 import { MemoryNetwork } from '../../src/net/memory.ts'
 import { ApiVersions } from '../../src/protocol/api/api-versions.ts'
@@ -57,7 +58,12 @@ export class World {
     }
     const log = { debug: note, info: note, warn: note, error: note }
     const { clock, random } = this
-    const { cpu } = nodeEnv()
+    const cpu: Cpu = {
+      ...nodeEnv().cpu,
+      // Virtual time does not wait for threads.
+      pbkdf2: async (algorithm, password, salt, iterations) =>
+        pbkdf2Sync(password, salt, iterations, algorithm === 'sha256' ? 32 : 64, algorithm)
+    }
     return { clock, random: random.split(node), net: this.network.node(node), cpu, log }
   }
 
