@@ -37,12 +37,11 @@ class Wire {
     await this.cluster.topic(name)
   }
 
-  /** Resolves to the offset of its first record. */
   async produce(
     topic: string,
     records: Buffer,
     transactionalId: string | null = null
-  ): Promise<number> {
+  ): Promise<void> {
     const topicData = [{ name: topic, partitionData: [{ index: 0, records }] }]
     const body = { transactionalId, acks: -1, timeoutMs: 10_000, topicData }
     // Version 11 and above would add the partition to the transaction by itself (KIP-890).
@@ -50,7 +49,6 @@ class Wire {
     const answer = await this.cluster.request(Produce, body, { to, maxVersion: 11 })
     const result = answer.responses[0]?.partitionResponses[0]
     assert.equal(result?.errorCode, 0, result?.errorMessage ?? '')
-    return result?.baseOffset ?? -1
   }
 
   async fetch(topic: string, fetchOffset: number, isolationLevel: 0 | 1): Promise<Partition> {
@@ -133,6 +131,9 @@ async function consumeAll(wire: Wire, topic: string, count: number) {
   return { values, seen }
 }
 
+/** Six records and four markers: a marker may come behind the records that were sent after it. */
+const lastOffset = 9
+
 test('of aborted and committed transactions we keep what Kafka committed', async () => {
   await using wire = new Wire()
   const topic = kafka.uniqueName('records-transactions')
@@ -146,9 +147,9 @@ test('of aborted and committed transactions we keep what Kafka committed', async
   ] as const) {
     await inTransaction(wire, topic, value, committed)
   }
-  const end = await wire.produce(topic, one('end', {}))
+  await wire.produce(topic, one('end', {}))
 
-  const { records, abortedTransactions } = await fetchUpTo(wire, topic, end)
+  const { records, abortedTransactions } = await fetchUpTo(wire, topic, lastOffset)
   assert.equal(abortedTransactions?.length, 2)
   const aborted = new AbortedTransactions(abortedTransactions)
   const values: (string | null)[] = []
