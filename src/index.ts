@@ -32,3 +32,14 @@ export type { ClusterOptions } from './rpc/options.ts'
 export type { Answer, Call, CallOptions, Target } from './rpc/call.ts'
 export type { BrokerNode, Metadata, PartitionMetadata, TopicMetadata } from './rpc/metadata.ts'
 export type { SaslOptions } from './rpc/sasl/sasl.ts'
+export type { Compression } from './base/env.ts'
+export type { Acks, ProducerOptions } from './client/producer/options.ts'
+export type { Partitioner } from './client/producer/partitioner.ts'
+export type { Producer, Transaction } from './client/producer/producer.ts'
+export {
+  type BytesInput,
+  PartialSendError,
+  type ProducerRecord,
+  type RecordMetadata,
+  type Serializer
+} from './client/producer/record.ts'

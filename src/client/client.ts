@@ -5,6 +5,9 @@
 import type { Env } from '../base/env.ts'
 import { Cluster } from '../rpc/cluster.ts'
 import type { ClusterOptions } from '../rpc/options.ts'
+import type { ProducerOptions } from './producer/options.ts'
+import { Producer } from './producer/producer.ts'
+import type { BytesInput } from './producer/record.ts'
 
 export class Client implements AsyncDisposable {
   /** The low-level RPC API: any request to a broker, a leader, a coordinator, the controller. */
@@ -13,6 +16,11 @@ export class Client implements AsyncDisposable {
   /** Throws INVALID_ARGUMENT. Connects when first used. */
   constructor(env: Env, options: ClusterOptions) {
     this.cluster = new Cluster(env, options)
+  }
+
+  /** A producer: idempotent, and to all replicas, unless the options say otherwise. */
+  producer<K = BytesInput, V = BytesInput>(options: ProducerOptions<K, V> = {}): Producer<K, V> {
+    return new Producer(this.cluster, options)
   }
 
   /** Closes the connections. Producers and consumers that are still open end with CLOSED. */
