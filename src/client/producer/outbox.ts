@@ -237,7 +237,6 @@ export class Outbox implements SinkHost {
     if (unknown || error.code === 'CLOSED') batch.maybeWritten = true
     // A connection that is gone has let go of the bytes; one that was only given up has not.
     if (unknown && error.code !== 'CONNECTION_LOST') batch.tainted = true
-    if (passing.has(error.code)) this.#cluster.stale(error.message)
     if (!batch.settled && (error.retriable || unknown)) this.#again(partition, batch, false)
     else this.#giveUp(partition, batch, error, -1)
   }

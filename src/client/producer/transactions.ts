@@ -231,8 +231,10 @@ export class Transactions implements IdentitySource {
     }
     if (fencing.has(code)) return this.#recover(committed, identity)
     this.#finished('unknown')
-    if (forgotten.has(code)) this.current = null
-    throw brokerError(code, `${this.#what}: could not ${committed ? 'commit' : 'abort'}`)
+    const error = brokerError(code, `${this.#what}: could not ${committed ? 'commit' : 'abort'}`)
+    if (!forgotten.has(code)) throw error
+    this.current = null
+    if (committed) throw this.#abortedByCoordinator(error)
   }
 
   async #endAtCoordinator(committed: boolean, identity: Identity): Promise<number> {
@@ -260,11 +262,14 @@ export class Transactions implements IdentitySource {
   async #recover(committed: boolean, identity: Identity): Promise<void> {
     this.#finished('unknown')
     await this.#initialise(identity)
-    if (!committed) return
-    throw new PlayheadError(
-      'TRANSACTION_ABORTED',
-      `${this.#what}: the coordinator aborted it; was it open longer than transactionTimeoutMs (${this.#settings.transactionTimeoutMs})?`
-    )
+    if (committed) throw this.#abortedByCoordinator()
+  }
+
+  #abortedByCoordinator(cause?: PlayheadError): PlayheadError {
+    const { transactionTimeoutMs } = this.#settings
+    const message = `the coordinator aborted it; was it open longer than transactionTimeoutMs (${transactionTimeoutMs})?`
+    const details = { cause, kafkaError: cause?.kafkaError }
+    return new PlayheadError('TRANSACTION_ABORTED', `${this.#what}: ${message}`, details)
   }
 
   async #initialise(identity: Identity | null = this.current): Promise<void> {
