@@ -5,6 +5,7 @@
 import type { Env } from '../base/env.ts'
 import { Cluster } from '../rpc/cluster.ts'
 import type { ClusterOptions } from '../rpc/options.ts'
+import { Admin } from './admin/admin.ts'
 import type { ProducerOptions } from './producer/options.ts'
 import { Producer } from './producer/producer.ts'
 import type { BytesInput } from './producer/record.ts'
@@ -21,6 +22,11 @@ export class Client implements AsyncDisposable {
   /** A producer: idempotent, and to all replicas, unless the options say otherwise. */
   producer<K = BytesInput, V = BytesInput>(options: ProducerOptions<K, V> = {}): Producer<K, V> {
     return new Producer(this.cluster, options)
+  }
+
+  /** Topics, groups, offsets, and the rewinding of live groups. Needs no close of its own. */
+  admin(): Admin {
+    return new Admin(this.cluster)
   }
 
   /** Closes the connections. Producers and consumers that are still open end with CLOSED. */
