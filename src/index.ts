@@ -35,7 +35,8 @@ export type { SaslOptions } from './rpc/sasl/sasl.ts'
 export type { Compression } from './base/env.ts'
 export type { Acks, ProducerOptions } from './client/producer/options.ts'
 export type { Partitioner } from './client/producer/partitioner.ts'
-export type { Producer, Transaction } from './client/producer/producer.ts'
+export type { Producer } from './client/producer/producer.ts'
+export type { Transaction } from './client/producer/transaction.ts'
 export {
   type BytesInput,
   PartialSendError,

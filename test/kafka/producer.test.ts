@@ -4,6 +4,7 @@ import { PlayheadError } from '../../src/base/error.ts'
 import { partitionOfKey } from '../../src/client/producer/partitioner.ts'
 import { Producer } from '../../src/client/producer/producer.ts'
 import { OffsetFetch } from '../../src/protocol/api/offset-fetch.ts'
+import { KafkaError } from '../../src/protocol/errors.ts'
 import type { RawRecord } from '../../src/protocol/records/record.ts'
 import type { Cluster } from '../../src/rpc/cluster.ts'
 import { kafka } from './cluster.ts'
@@ -19,7 +20,12 @@ const valuesOf = (records: readonly RawRecord[]) => records.map(({ value }) => S
 const code = (wanted: string) => (error: unknown) =>
   error instanceof PlayheadError && error.code === wanted
 
+/** What is committed, once no transaction is open: a coordinator answers before its markers are in the logs. */
 async function committed(topic: string, of: Cluster = cluster): Promise<string[]> {
+  for (let open = true; open; ) {
+    const end = await endOffset(of, topic, 0, false)
+    open = (await endOffset(of, topic, 0, true)) < end
+  }
   return valuesOf(await readPartition(of, topic, 0, { committed: true }))
 }
 
@@ -143,7 +149,10 @@ test('a batch larger than the topic takes is split; a record larger than it take
 })
 
 test('a broker is killed and comes back while records are sent: each is there once, in order', async () => {
-  await using own = await kafka.startOwn()
+  // A broker that was killed is not let in again before its session has ended.
+  await using own = await kafka.startOwn({
+    extra: { 'broker.session.timeout.ms': '1000', 'broker.heartbeat.interval.ms': '200' }
+  })
   const there = clusterAt(own.bootstrap)
   try {
     const topic = await createTopic(there, 2)
@@ -192,7 +201,7 @@ test('what a transaction sends is visible after its commit, and never after its 
   const first = await producer.begin()
   await first.send(topic, { value: 'a' })
   await first.sendMany(topic, [{ value: 'b' }, { value: 'c' }])
-  assert.deepEqual(await committed(topic), [])
+  assert.deepEqual(await readPartition(cluster, topic, 0, { committed: true }), [])
   await first.commit()
   assert.deepEqual(await committed(topic), ['a', 'b', 'c'])
 
@@ -227,6 +236,7 @@ test('a hundred transactions over several partitions, one after the other', asyn
     if (i % 3 > 0) await Promise.all([sent, tx.commit()])
     else await Promise.all([assert.rejects(sent, code('TRANSACTION_ABORTED')), tx.abort()])
   }
+  await committed(topic)
   for (const partition of [0, 1, 2]) {
     const read = await readPartition(cluster, topic, partition, { committed: true })
     assert.deepEqual(
@@ -318,13 +328,17 @@ test('on a cluster that has not finalized transaction.version 2 the older protoc
 })
 
 async function committedOffset(group: string, topic: string): Promise<number> {
-  const { groups } = await cluster.request(
-    OffsetFetch,
-    {
-      groups: [{ groupId: group, topics: [{ name: topic, partitionIndexes: [0] }] }],
-      requireStable: true
-    },
-    { to: { group }, minVersion: 8, maxVersion: 9 }
-  )
-  return groups[0]?.topics[0]?.partitions[0]?.committedOffset ?? -1
+  for (;;) {
+    const { groups } = await cluster.request(
+      OffsetFetch,
+      {
+        groups: [{ groupId: group, topics: [{ name: topic, partitionIndexes: [0] }] }],
+        requireStable: true
+      },
+      { to: { group }, minVersion: 8, maxVersion: 9 }
+    )
+    const found = groups[0]?.topics[0]?.partitions[0]
+    assert.ok(found)
+    if (found.errorCode !== KafkaError.UNSTABLE_OFFSET_COMMIT) return found.committedOffset
+  }
 }

@@ -134,6 +134,7 @@ function within<O>(options: O, name: keyof O, byDefault: number, least: number, 
   throw invalid(`${String(name)} is a number from ${least} to ${most}, not ${String(value)}`)
 }
 
-function invalid(what: string): PlayheadError {
+/** A caller's mistake. */
+export function invalid(what: string): PlayheadError {
   return new PlayheadError('INVALID_ARGUMENT', `producer: ${what}`)
 }

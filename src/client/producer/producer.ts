@@ -5,26 +5,22 @@
  */
 import type { Timer } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
-import { singleRecordSize } from '../../protocol/records/builder.ts'
-import type { TransactionOffsets, TransactionOffsetsSource } from '../transaction-offsets.ts'
 import { Admission } from './admission.ts'
+import { check, serialized } from './checks.ts'
 import { type IdentitySource, ProducerIds } from './ids.ts'
-import { type ProducerOptions, type Settings, settingsOf } from './options.ts'
+import { invalid, type ProducerOptions, type Settings, settingsOf } from './options.ts'
 import { Outbox, type OutboxOwner, type ProducerCluster } from './outbox.ts'
 import type { PartitionQueue } from './partition.ts'
-import {
-  type BytesInput,
-  headersOf,
-  isBytes,
-  mostRecordBytes,
-  PartialSendError,
-  type ProducerRecord,
-  type RecordMetadata,
-  type Serializer,
-  type TopicRecord,
-  type WireRecord
+import type {
+  BytesInput,
+  ProducerRecord,
+  RecordMetadata,
+  Serializer,
+  TopicRecord,
+  WireRecord
 } from './record.ts'
-import { ManySending, OneSending } from './sending.ts'
+import { gather, ManySending, OneSending } from './sending.ts'
+import { Transaction, type TransactionDoor } from './transaction.ts'
 import { Transactions } from './transactions.ts'
 
 /** How often deadlines are looked at, in ms; promises settle that much late at most. */
@@ -371,146 +367,6 @@ export class Producer<K = BytesInput, V = BytesInput> {
   #closingNow(): Promise<void> | undefined {
     return this.#closing
   }
-}
-
-interface TransactionDoor<K, V> {
-  send(
-    topic: string,
-    record: ProducerRecord<K, V>,
-    within: Transaction<K, V>
-  ): Promise<RecordMetadata>
-  sendMany(
-    topic: string | readonly TopicRecord<K, V>[],
-    records: readonly ProducerRecord<K, V>[],
-    within: Transaction<K, V>
-  ): Promise<RecordMetadata[]>
-  commitOffsets(offsets: TransactionOffsets): Promise<void>
-  commit(): Promise<void>
-  abort(): Promise<void>
-}
-
-/** A transaction, from `begin` to its commit or abort. Whatever is sent through it becomes visible together, or not at all. */
-export class Transaction<K = BytesInput, V = BytesInput> {
-  readonly #door: TransactionDoor<K, V>
-  #open = true
-
-  constructor(door: TransactionDoor<K, V>) {
-    this.#door = door
-  }
-
-  /** Neither commit nor abort was called. */
-  get isOpen(): boolean {
-    return this.#open
-  }
-
-  /** As `Producer.send`. The record can be read by others (at read_committed) after the commit only. */
-  send(topic: string, record: ProducerRecord<K, V>): Promise<RecordMetadata> {
-    return this.#door.send(topic, record, this)
-  }
-
-  sendMany(topic: string, records: readonly ProducerRecord<K, V>[]): Promise<RecordMetadata[]>
-  sendMany(records: readonly TopicRecord<K, V>[]): Promise<RecordMetadata[]>
-  sendMany(
-    topic: string | readonly TopicRecord<K, V>[],
-    records: readonly ProducerRecord<K, V>[] = []
-  ): Promise<RecordMetadata[]> {
-    return this.#door.sendMany(topic, records, this)
-  }
-
-  /**
-   * Commits a consumer's offsets, or those given, with the transaction. Rejects with STALE_GENERATION when the
-   * group has moved on; the transaction can then only be aborted.
-   */
-  async commitOffsets(from: TransactionOffsetsSource | TransactionOffsets): Promise<void> {
-    if (!this.#open) throw invalid('the transaction has ended')
-    await this.#door.commitOffsets('offsets' in from ? from : await from.transactionOffsets())
-  }
-
-  /**
-   * Waits until all that was sent is written, and makes it visible. Rejects with TRANSACTION_ABORTED when a part
-   * of it failed, and then it is aborted; with FENCED; with TIMED_OUT when the outcome is not known.
-   */
-  async commit(): Promise<void> {
-    this.#end()
-    await this.#door.commit()
-  }
-
-  async abort(): Promise<void> {
-    this.#end()
-    await this.#door.abort()
-  }
-
-  #end(): void {
-    if (!this.#open) throw invalid('the transaction has ended')
-    this.#open = false
-  }
-}
-
-function serialized<T>(
-  serializer: Serializer<T> | undefined,
-  value: T | undefined,
-  topic: string
-): BytesInput {
-  if (serializer === undefined) return value as BytesInput
-  return value === undefined || value === null ? null : serializer(value, topic)
-}
-
-/** Throws INVALID_ARGUMENT or TOO_LARGE for a record that cannot be sent; gives its partition, or -1. */
-function check(topic: string, record: WireRecord | undefined, settings: Settings): number {
-  if (typeof record !== 'object' || record === null) throw invalid('a record is an object')
-  const { key, value, timestamp, partition } = record
-  if (!isBytes(key) || !isBytes(value)) {
-    throw invalid('key and value are Buffer, Uint8Array, string or null; or give serializers')
-  }
-  if (timestamp !== undefined && !(Number.isSafeInteger(timestamp) && timestamp >= 0)) {
-    throw invalid(`a timestamp is whole milliseconds since 1970, not ${timestamp}`)
-  }
-  if (partition !== undefined && !(Number.isSafeInteger(partition) && partition >= 0)) {
-    throw invalid(`a partition is a whole number from 0, not ${partition}`)
-  }
-  if (typeof topic !== 'string' || topic === '') throw invalid('a topic has a name')
-  const { maxMessageBytes } = settings
-  if (mostRecordBytes(record) > maxMessageBytes) {
-    const size = singleRecordSize(key, value, headersOf(record.headers))
-    if (size > maxMessageBytes) {
-      const message = `a record of ${size} bytes for ${topic}; the most is ${maxMessageBytes} (maxMessageBytes)`
-      throw new PlayheadError('TOO_LARGE', message, { topic })
-    }
-  }
-  return partition ?? -1
-}
-
-/** The results of one call that went to several topics, in the records' order. */
-function gather(
-  count: number,
-  indexesOf: readonly (readonly number[])[],
-  parts: readonly PromiseSettledResult<RecordMetadata[]>[]
-): RecordMetadata[] {
-  const results = new Array<RecordMetadata | PlayheadError>(count)
-  let first: PlayheadError | undefined
-  parts.forEach((part, at) => {
-    const ofTopic: readonly (RecordMetadata | PlayheadError)[] | PlayheadError =
-      part.status === 'fulfilled' ? part.value : errorsOf(part.reason)
-    indexesOf[at]?.forEach((index, i) => {
-      const result = ofTopic instanceof PlayheadError ? ofTopic : ofTopic[i]
-      if (result === undefined) return
-      if (result instanceof PlayheadError) first ??= result
-      results[index] = result
-    })
-  })
-  if (first === undefined) return results as RecordMetadata[]
-  if (parts.length === 1) throw first
-  throw new PartialSendError(results, first)
-}
-
-function errorsOf(reason: unknown): readonly (RecordMetadata | PlayheadError)[] | PlayheadError {
-  if (reason instanceof PartialSendError) return reason.results
-  if (reason instanceof PlayheadError) return reason
-  throw reason
-}
-
-function invalid(what: string): PlayheadError {
-  return new PlayheadError('INVALID_ARGUMENT', `producer: ${what}`)
 }
 
 function closedError(): PlayheadError {

@@ -2,7 +2,7 @@
  * A call of `send` or `sendMany` on its way to a promise. It holds the records until they are in batches, then
  * only where they went: one promise for the call, settled when the last of its batches is.
  */
-import type { PlayheadError } from '../../base/error.ts'
+import { PlayheadError } from '../../base/error.ts'
 import type { Batch, Receipt } from './batch.ts'
 import { PartialSendError, type RecordMetadata, type WireRecord } from './record.ts'
 
@@ -175,4 +175,33 @@ function resultOf(batch: Batch, index: number, timestamp: number): RecordMetadat
     offset: batch.offsetAt(index),
     timestamp: appendTime < 0 ? timestamp : appendTime
   }
+}
+
+/** The results of one call that went to several topics, in the records' order. */
+export function gather(
+  count: number,
+  indexesOf: readonly (readonly number[])[],
+  parts: readonly PromiseSettledResult<RecordMetadata[]>[]
+): RecordMetadata[] {
+  const results = new Array<RecordMetadata | PlayheadError>(count)
+  let first: PlayheadError | undefined
+  parts.forEach((part, at) => {
+    const ofTopic: readonly (RecordMetadata | PlayheadError)[] | PlayheadError =
+      part.status === 'fulfilled' ? part.value : errorsOf(part.reason)
+    indexesOf[at]?.forEach((index, i) => {
+      const result = ofTopic instanceof PlayheadError ? ofTopic : ofTopic[i]
+      if (result === undefined) return
+      if (result instanceof PlayheadError) first ??= result
+      results[index] = result
+    })
+  })
+  if (first === undefined) return results as RecordMetadata[]
+  if (parts.length === 1) throw first
+  throw new PartialSendError(results, first)
+}
+
+function errorsOf(reason: unknown): readonly (RecordMetadata | PlayheadError)[] | PlayheadError {
+  if (reason instanceof PartialSendError) return reason.results
+  if (reason instanceof PlayheadError) return reason
+  throw reason
 }

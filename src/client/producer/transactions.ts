@@ -13,17 +13,9 @@
  * each end of a transaction raises the epoch; before, the client adds each partition first.
  */
 import { PlayheadError } from '../../base/error.ts'
-import { AddOffsetsToTxn } from '../../protocol/api/add-offsets-to-txn.ts'
-import { AddPartitionsToTxn } from '../../protocol/api/add-partitions-to-txn.ts'
-import { ApiVersions } from '../../protocol/api/api-versions.ts'
-import { EndTxn } from '../../protocol/api/end-txn.ts'
-import { InitProducerId } from '../../protocol/api/init-producer-id.ts'
-import { TxnOffsetCommit } from '../../protocol/api/txn-offset-commit.ts'
-import { isRetriable, KafkaError } from '../../protocol/errors.ts'
-import type { Api, ResponseOf } from '../../protocol/schema.ts'
-import type { Body, CallOptions } from '../../rpc/call.ts'
-import { Again, retrying } from '../../rpc/retry.ts'
+import { KafkaError } from '../../protocol/errors.ts'
 import type { TransactionOffsets } from '../transaction-offsets.ts'
+import { type Ended, TransactionCoordinator } from './coordinator.ts'
 import { brokerError } from './failure.ts'
 import type { IdentitySource } from './ids.ts'
 import type { Settings } from './options.ts'
@@ -53,15 +45,13 @@ const forgotten: ReadonlySet<number> = new Set([
   KafkaError.UNKNOWN_PRODUCER_ID,
   KafkaError.INVALID_TXN_STATE
 ])
-const backoff = { firstMs: 20, mostMs: 1_000 }
 
 export class Transactions implements IdentitySource {
   current: Identity | null = null
   readonly #id: string
-  readonly #cluster: ProducerCluster
+  readonly #coordinator: TransactionCoordinator
   readonly #settings: Settings
   readonly #host: TransactionHost
-  readonly #signal: AbortSignal
   #state: TransactionState = 'unknown'
   #starting = false
   #version2 = false
@@ -82,10 +72,9 @@ export class Transactions implements IdentitySource {
     signal: AbortSignal
   ) {
     this.#id = id
-    this.#cluster = cluster
+    this.#coordinator = new TransactionCoordinator(id, cluster, settings, signal)
     this.#settings = settings
     this.#host = host
-    this.#signal = signal
   }
 
   get state(): TransactionState {
@@ -146,14 +135,17 @@ export class Transactions implements IdentitySource {
     this.#fail(error)
   }
 
-  async commitOffsets({ group, ...what }: TransactionOffsets): Promise<void> {
+  async commitOffsets(offsets: TransactionOffsets): Promise<void> {
+    const { group } = offsets
     this.#mustBeGood()
-    if (what.offsets.length === 0) return
+    if (offsets.offsets.length === 0) return
     try {
-      if (!this.#version2 && !this.#groups.has(group)) await this.#addGroup(group)
       this.#begun = true
+      if (!this.#version2 && !this.#groups.has(group)) {
+        await this.#coordinator.addGroup(this.#identity(), group)
+      }
       this.#groups.add(group)
-      await this.#commitGroup(group, what)
+      await this.#coordinator.commitOffsets(this.#identity(), offsets, this.#version2)
     } catch (error) {
       if (error instanceof PlayheadError) this.#fail(error)
       throw error
@@ -212,15 +204,17 @@ export class Transactions implements IdentitySource {
     // Nothing was begun at the coordinator.
     if (!this.#begun) return this.#finished('ready')
     const identity = this.#identity()
-    let code: number
+    let answer: Ended
     try {
-      code = await this.#endAtCoordinator(committed, identity)
+      answer = await this.#coordinator.endTxn(identity, committed, this.#version2)
     } catch (error) {
       // Whether it took place is unknown; the next `begin` asks for an id, and that ends it, one way or the other.
       this.#finished('unknown')
       throw error
     }
+    const { code, next } = answer
     if (code === 0) {
+      this.current = next
       // Batches that were dropped leave a gap in the sequences; the old protocol doesn't raise the epoch by itself.
       this.#finished(committed || this.#version2 ? 'ready' : 'unknown')
       return
@@ -235,24 +229,6 @@ export class Transactions implements IdentitySource {
     if (!forgotten.has(code)) throw error
     this.current = null
     if (committed) throw this.#abortedByCoordinator(error)
-  }
-
-  async #endAtCoordinator(committed: boolean, identity: Identity): Promise<number> {
-    const { body, version } = await this.#ask(
-      EndTxn,
-      {
-        transactionalId: this.#id,
-        producerId: identity.producerId,
-        producerEpoch: identity.epoch,
-        committed
-      },
-      { maxVersion: this.#version2 ? 5 : 4, minVersion: this.#version2 ? 5 : 0 },
-      answer => answer.errorCode
-    )
-    if (body.errorCode === 0 && version >= 5 && body.producerId >= 0n) {
-      this.current = { producerId: body.producerId, epoch: body.producerEpoch }
-    }
-    return body.errorCode
   }
 
   /**
@@ -273,42 +249,19 @@ export class Transactions implements IdentitySource {
   }
 
   async #initialise(identity: Identity | null = this.current): Promise<void> {
-    this.#version2 = await this.#supportsVersion2()
-    const { producerId = -1n, epoch: producerEpoch = -1 } = identity ?? {}
-    const { body } = await this.#ask(
-      InitProducerId,
-      version => ({
-        transactionalId: this.#id,
-        transactionTimeoutMs: this.#settings.transactionTimeoutMs,
-        ...(version >= 3 ? { producerId, producerEpoch } : {})
-      }),
-      {},
-      answer => answer.errorCode
-    )
-    const { errorCode } = body
-    if (fencing.has(errorCode)) {
+    this.#version2 = await this.#coordinator.supportsVersion2()
+    const { code, next } = await this.#coordinator.initProducerId(identity)
+    if (fencing.has(code)) {
       this.#finished('fenced')
       throw this.#fencedError()
     }
-    if (forgotten.has(errorCode) && identity !== null) {
+    if (forgotten.has(code) && identity !== null) {
       this.current = null
       return this.#initialise(null)
     }
-    if (errorCode !== 0) throw brokerError(errorCode, `${this.#what}: could not begin`)
-    this.current = { producerId: body.producerId, epoch: body.producerEpoch }
+    if (code !== 0) throw brokerError(code, `${this.#what}: could not begin`)
+    this.current = next
     this.#finished('ready')
-  }
-
-  async #supportsVersion2(): Promise<boolean> {
-    const { finalizedFeatures } = await retrying(this.#cluster.env, this.#patience(), () =>
-      this.#cluster.request(
-        ApiVersions,
-        { clientSoftwareName: 'playhead', clientSoftwareVersion: '1' },
-        { to: { transaction: this.#id }, timeoutMs: this.#settings.requestTimeoutMs }
-      )
-    )
-    const feature = finalizedFeatures.find(({ name }) => name === 'transaction.version')
-    return (feature?.maxVersionLevel ?? 0) >= 2
   }
 
   /** One request at a time, for all that wait. */
@@ -319,7 +272,9 @@ export class Transactions implements IdentitySource {
       while (this.#toAdd.size > 0 && this.#failure === null) {
         const partitions = [...this.#toAdd]
         this.#toAdd.clear()
-        await this.#addSome(partitions)
+        // Whatever comes of it, the coordinator may know of the transaction from now on.
+        this.#begun = true
+        await this.#coordinator.addPartitions(this.#identity(), partitions)
         for (const partition of partitions) {
           this.#added.add(partition)
           this.#host.offer(partition)
@@ -331,127 +286,6 @@ export class Transactions implements IdentitySource {
     } finally {
       this.#adding = false
     }
-  }
-
-  async #addSome(partitions: readonly PartitionQueue[]): Promise<void> {
-    const byTopic = new Map<string, number[]>()
-    for (const { topic, partition } of partitions) {
-      byTopic.set(topic, [...(byTopic.get(topic) ?? []), partition])
-    }
-    const identity = this.#identity()
-    // Whatever comes of it, the coordinator may know of the transaction from now on.
-    this.#begun = true
-    const worst = (body: ResponseOf<typeof AddPartitionsToTxn>) =>
-      worstOf(
-        body.resultsByTopicV3AndBelow.flatMap(({ resultsByPartition }) =>
-          resultsByPartition.map(result => result.partitionErrorCode)
-        )
-      )
-    const { body } = await this.#ask(
-      AddPartitionsToTxn,
-      {
-        v3AndBelowTransactionalId: this.#id,
-        v3AndBelowProducerId: identity.producerId,
-        v3AndBelowProducerEpoch: identity.epoch,
-        v3AndBelowTopics: Array.from(byTopic, ([name, list]) => ({ name, partitions: list }))
-      },
-      { maxVersion: 3 },
-      worst
-    )
-    const code = worst(body)
-    if (code !== 0) throw brokerError(code, `${this.#what}: could not add partitions`)
-  }
-
-  async #addGroup(group: string): Promise<void> {
-    const identity = this.#identity()
-    this.#begun = true
-    const { body } = await this.#ask(
-      AddOffsetsToTxn,
-      {
-        transactionalId: this.#id,
-        producerId: identity.producerId,
-        producerEpoch: identity.epoch,
-        groupId: group
-      },
-      { maxVersion: 3 },
-      answer => answer.errorCode
-    )
-    if (body.errorCode === 0) return
-    throw brokerError(body.errorCode, `${this.#what}: could not add group ${group}`, { group })
-  }
-
-  async #commitGroup(group: string, what: Omit<TransactionOffsets, 'group'>): Promise<void> {
-    const identity = this.#identity()
-    const worst = (body: ResponseOf<typeof TxnOffsetCommit>) =>
-      worstOf(body.topics.flatMap(topic => topic.partitions.map(result => result.errorCode)))
-    const topics = topicsOf(what.offsets)
-    const { body } = await this.#ask(
-      TxnOffsetCommit,
-      {
-        transactionalId: this.#id,
-        groupId: group,
-        producerId: identity.producerId,
-        producerEpoch: identity.epoch,
-        generationIdOrMemberEpoch: what.generation ?? -1,
-        memberId: what.memberId ?? '',
-        groupInstanceId: what.groupInstanceId ?? null,
-        topics
-      },
-      {
-        to: { group },
-        minVersion: this.#version2 ? 5 : 3,
-        maxVersion: this.#version2 ? 5 : 4
-      },
-      worst
-    )
-    const code = worst(body)
-    if (code === 0) return
-    throw brokerError(code, `${this.#what}: could not commit offsets of group ${group}`, { group })
-  }
-
-  /**
-   * Asks the coordinator until it gives an answer that is not passing. All these requests may be repeated: the
-   * second of two that took effect changes nothing.
-   */
-  #ask<A extends Api>(
-    api: A,
-    body: Body<A>,
-    options: CallOptions,
-    codeOf: (body: ResponseOf<A>) => number
-  ): Promise<{ readonly body: ResponseOf<A>; readonly version: number }> {
-    const to = options.to ?? { transaction: this.#id }
-    const timeoutMs = this.#settings.requestTimeoutMs
-    let unknown: PlayheadError | null = null
-    return retrying(this.#cluster.env, this.#patience(), async () => {
-      try {
-        const answer = await this.#cluster.send(api, body, { ...options, to, timeoutMs }).response
-        const code = codeOf(answer.body)
-        if (code === 0 || !isRetriable(code)) return answer
-        if (code === KafkaError.NOT_COORDINATOR || code === KafkaError.COORDINATOR_NOT_AVAILABLE) {
-          this.#forgetCoordinator(to)
-        }
-        return new Again(unknown ?? brokerError(code, `${this.#what}: ${api.name}`))
-      } catch (error) {
-        if (!(error instanceof PlayheadError)) throw error
-        const lost = error.code === 'CONNECTION_LOST' || error.code === 'TIMED_OUT'
-        if (!error.retriable && !lost) throw error
-        if (!error.retriable) unknown = error
-        this.#forgetCoordinator(to)
-        return new Again(unknown ?? error)
-      }
-    })
-  }
-
-  #forgetCoordinator(to: NonNullable<CallOptions['to']>): void {
-    if (typeof to === 'object' && ('group' in to || 'transaction' in to)) {
-      this.#cluster.coordinatorMoved(to)
-    }
-  }
-
-  #patience() {
-    const { clock } = this.#cluster.env
-    const deadline = clock.monotonic() + this.#settings.deliveryTimeoutMs
-    return { deadline, signals: [this.#signal], backoff }
   }
 
   #mustBeGood(): void {
@@ -488,27 +322,4 @@ export class Transactions implements IdentitySource {
       { kafkaError: 'PRODUCER_FENCED' }
     )
   }
-}
-
-/** The code that decides what becomes of a request with several: a final one before a passing one. */
-function worstOf(codes: readonly number[]): number {
-  const bad = codes.filter(code => code !== 0 && code !== KafkaError.OPERATION_NOT_ATTEMPTED)
-  const first = bad.find(code => !isRetriable(code)) ?? bad[0]
-  return first ?? codes.find(code => code !== 0) ?? 0
-}
-
-function topicsOf(offsets: TransactionOffsets['offsets']) {
-  const byTopic = new Map<string, TransactionOffsets['offsets'][number][]>()
-  for (const offset of offsets) {
-    byTopic.set(offset.topic, [...(byTopic.get(offset.topic) ?? []), offset])
-  }
-  return Array.from(byTopic, ([name, list]) => ({
-    name,
-    partitions: list.map(({ partition, offset, leaderEpoch = -1, metadata = '' }) => ({
-      partitionIndex: partition,
-      committedOffset: offset,
-      committedLeaderEpoch: leaderEpoch,
-      committedMetadata: metadata
-    }))
-  }))
 }

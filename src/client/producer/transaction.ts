@@ -1,0 +1,79 @@
+/** A transaction as its caller holds it: a door to the producer that shuts at commit or abort. */
+import type { TransactionOffsets, TransactionOffsetsSource } from '../transaction-offsets.ts'
+import { invalid } from './options.ts'
+import type { BytesInput, ProducerRecord, RecordMetadata, TopicRecord } from './record.ts'
+
+/** What the producer does for its open transaction. */
+export interface TransactionDoor<K, V> {
+  send(
+    topic: string,
+    record: ProducerRecord<K, V>,
+    within: Transaction<K, V>
+  ): Promise<RecordMetadata>
+  sendMany(
+    topic: string | readonly TopicRecord<K, V>[],
+    records: readonly ProducerRecord<K, V>[],
+    within: Transaction<K, V>
+  ): Promise<RecordMetadata[]>
+  commitOffsets(offsets: TransactionOffsets): Promise<void>
+  commit(): Promise<void>
+  abort(): Promise<void>
+}
+
+/** A transaction, from `begin` to its commit or abort. Whatever is sent through it becomes visible together, or not at all. */
+export class Transaction<K = BytesInput, V = BytesInput> {
+  readonly #door: TransactionDoor<K, V>
+  #open = true
+
+  constructor(door: TransactionDoor<K, V>) {
+    this.#door = door
+  }
+
+  /** Neither commit nor abort was called. */
+  get isOpen(): boolean {
+    return this.#open
+  }
+
+  /** As `Producer.send`. The record can be read by others (at read_committed) after the commit only. */
+  send(topic: string, record: ProducerRecord<K, V>): Promise<RecordMetadata> {
+    return this.#door.send(topic, record, this)
+  }
+
+  sendMany(topic: string, records: readonly ProducerRecord<K, V>[]): Promise<RecordMetadata[]>
+  sendMany(records: readonly TopicRecord<K, V>[]): Promise<RecordMetadata[]>
+  sendMany(
+    topic: string | readonly TopicRecord<K, V>[],
+    records: readonly ProducerRecord<K, V>[] = []
+  ): Promise<RecordMetadata[]> {
+    return this.#door.sendMany(topic, records, this)
+  }
+
+  /**
+   * Commits a consumer's offsets, or those given, with the transaction. Rejects with STALE_GENERATION when the
+   * group has moved on; the transaction can then only be aborted.
+   */
+  async commitOffsets(from: TransactionOffsetsSource | TransactionOffsets): Promise<void> {
+    if (!this.#open) throw invalid('the transaction has ended')
+    await this.#door.commitOffsets('offsets' in from ? from : await from.transactionOffsets())
+  }
+
+  /**
+   * Waits until all that was sent is written, and commits it: it will be visible, whatever happens, a moment
+   * later, when the coordinator has written that into the partitions. Rejects with TRANSACTION_ABORTED when a part
+   * of it failed, and then it is aborted; with FENCED; with TIMED_OUT when the outcome is not known.
+   */
+  async commit(): Promise<void> {
+    this.#end()
+    await this.#door.commit()
+  }
+
+  async abort(): Promise<void> {
+    this.#end()
+    await this.#door.abort()
+  }
+
+  #end(): void {
+    if (!this.#open) throw invalid('the transaction has ended')
+    this.#open = false
+  }
+}
