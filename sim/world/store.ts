@@ -35,6 +35,8 @@ export class Disk {
   #safe = new MemoryStore()
   #unsafe: Transaction[] = []
   readonly #random: SeededRandom
+  /** Counts its losses and closes: a store of a process that is gone changes nothing any more. */
+  era = 0
   /** From now on writes fail: full, or broken. */
   failing = false
   /** Up to so long for a write, at times ten times that. */
@@ -67,18 +69,21 @@ export class Disk {
 
   /** The process ended. Of what was not reported, some reached the disk. */
   crashed(): void {
+    this.era++
     if (this.durability === 'memory') this.#safe = new MemoryStore()
     else this.#keep(this.#unsafe.filter(({ reported }) => reported).length)
     this.#unsafe = []
   }
 
   lostPower(): void {
+    this.era++
     if (this.durability === 'memory') this.#safe = new MemoryStore()
     else this.#keep(0)
     this.#unsafe = []
   }
 
   closed(): void {
+    this.era++
     for (const { copy } of this.#unsafe) apply(this.#safe, copy)
     this.#unsafe = []
   }
@@ -95,6 +100,7 @@ export class SimulatedStore implements Store {
   readonly #clock: Clock
   readonly #view: MemoryStore
   readonly #random: SeededRandom
+  readonly #era: number
   #doneAtMs = 0
   #last: Promise<void> = Promise.resolve()
   #failed = false
@@ -105,6 +111,7 @@ export class SimulatedStore implements Store {
     this.#clock = clock
     this.#view = view
     this.#random = random
+    this.#era = disk.era
   }
 
   get(key: Uint8Array): Buffer | undefined {
@@ -122,11 +129,12 @@ export class SimulatedStore implements Store {
 
   async close(): Promise<void> {
     await this.#last.catch(() => {})
-    this.#disk.closed()
+    if (this.#disk.era === this.#era) this.#disk.closed()
   }
 
   #commit(changes: Changes): Promise<void> {
     const disk = this.#disk
+    if (disk.era !== this.#era) return new Promise(() => {})
     const failing = disk.failing || this.#failed
     const transaction = { given: changes, copy: deepCopy(changes), reported: false }
     if (failing) this.#failed = true

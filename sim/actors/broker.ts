@@ -1,0 +1,43 @@
+/** The embedded broker on its node, restarted with the disk that its last process left. */
+import { type EmbeddedBroker, startBroker } from '../../src/broker/broker.ts'
+import type { Disk } from '../world/store.ts'
+import type { Program } from '../world/world.ts'
+import type { Stage } from './stage.ts'
+
+export const brokerNode = 'b'
+const port = 9092
+
+/** The running broker; undefined while there is none. */
+export interface BrokerActor {
+  readonly program: Program
+  running: EmbeddedBroker | undefined
+}
+
+export function bootstrapOf(brokers: number): string[] {
+  return Array.from({ length: brokers }, (_, i) => `${brokerNode}:${port + i}`)
+}
+
+export function brokerActor(stage: () => Stage, disk: Disk): BrokerActor {
+  const actor: BrokerActor = {
+    running: undefined,
+    program: async process => {
+      const { plan, world } = stage()
+      actor.running = undefined
+      const store = disk.open(process.env.clock)
+      const { topics, brokers } = plan
+      const broker = await startBroker(
+        { env: process.env, store },
+        {
+          host: brokerNode,
+          port,
+          brokers,
+          topics: Object.fromEntries(topics.map(({ name, partitions }) => [name, partitions])),
+          autoCreateTopics: false
+        }
+      )
+      if (!process.dead) actor.running = broker
+      if (process.incarnation > 1) world.mark('the broker is back')
+    }
+  }
+  return actor
+}

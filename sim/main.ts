@@ -1,0 +1,79 @@
+/**
+ * npm run sim -- --seed 0x5f3a --trace         one run, as it goes
+ * npm run sim -- --minutes 10                  new seeds on all processors, until the first rule that does not hold
+ * npm run sim -- --runs 100 --base 0x10        so many seeds, from a base
+ * npm run sim -- --plan sim/seeds/x.json       a plan that was kept
+ *
+ *   --world log,groups     only plans of these worlds
+ *   --twice                each seed twice: the hashes of their traces must be equal
+ *   --jobs N               processes. Default: all processors
+ *   --no-shrink            stop at the plan as drawn
+ *
+ * A violation prints the rule, what happened around it, the seed, the commit, the shrunk plan and the command to replay.
+ */
+import { readFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { crew, type CrewOptions } from './crew.ts'
+import { drawPlan } from './plan/draw.ts'
+import { type Plan, type WorldName, worldNames } from './plan/plan.ts'
+import { report, told } from './report.ts'
+import { run } from './run.ts'
+import { forbidGlobals } from './world/forbid.ts'
+
+/** Worlds that are drawn unless some are named. */
+const usual: readonly WorldName[] = ['log']
+
+const { values: options } = parseArgs({
+  options: {
+    seed: { type: 'string' },
+    plan: { type: 'string' },
+    minutes: { type: 'string' },
+    runs: { type: 'string' },
+    base: { type: 'string' },
+    world: { type: 'string' },
+    jobs: { type: 'string' },
+    trace: { type: 'boolean', default: false },
+    twice: { type: 'boolean', default: false },
+    'no-shrink': { type: 'boolean', default: false }
+  }
+})
+
+const worlds = (options.world?.split(',') ?? usual).map(name => {
+  const found = worldNames.find(world => world === name)
+  if (found === undefined) throw new Error(`no world ${name}: ${worldNames.join(', ')}`)
+  return found
+})
+
+if (options.seed !== undefined) await one(drawPlan(BigInt(options.seed), worlds))
+else if (options.plan !== undefined) {
+  await one((JSON.parse(readFileSync(options.plan, 'utf8')) as { plan: Plan }).plan)
+} else await many()
+
+/** A single run, in this process. */
+async function one(plan: Plan): Promise<void> {
+  const write = (line: string) => void process.stdout.write(`${line}\n`)
+  forbidGlobals()
+  const trace = options.trace
+    ? { trace: (event: Parameters<typeof told>[0]) => write(told(event)), log: write }
+    : {}
+  const outcome = await run(plan, trace)
+  if (options.twice) {
+    const { hash } = await run(plan)
+    if (hash !== outcome.hash) write(`NOT DETERMINISTIC: ${outcome.hash}, then ${hash}`)
+  }
+  write(report(outcome))
+  process.exitCode = outcome.violation === undefined ? 0 : 1
+}
+
+async function many(): Promise<void> {
+  const crewOptions: CrewOptions = {
+    base: options.base === undefined ? undefined : BigInt(options.base),
+    worlds,
+    minutes: options.minutes === undefined ? undefined : Number(options.minutes),
+    runs: options.runs === undefined ? undefined : Number(options.runs),
+    jobs: options.jobs === undefined ? undefined : Number(options.jobs),
+    twice: options.twice,
+    shrink: !options['no-shrink']
+  }
+  process.exitCode = (await crew(crewOptions)) ? 0 : 1
+}

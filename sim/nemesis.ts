@@ -1,0 +1,60 @@
+/** Carries out the actions of a plan: what goes wrong, and what is done on purpose, each at its moment. */
+import type { BrokerActor } from './actors/broker.ts'
+import type { Stage } from './actors/stage.ts'
+import type { Action } from './plan/plan.ts'
+import type { Disk } from './world/store.ts'
+
+export function playActions(stage: Stage, broker: BrokerActor, disk: Disk): void {
+  const { world, plan } = stage
+  const from = world.clock.monotonic()
+  for (const action of plan.actions) {
+    world.at(from + action.atMs, () => {
+      if (!stage.stopping) play(stage, broker, disk, action)
+    })
+  }
+}
+
+function play(stage: Stage, broker: BrokerActor, disk: Disk, action: Action): void {
+  const { world } = stage
+  const later = (then: () => void) => {
+    if ('forMs' in action) world.clock.after(action.forMs, then)
+  }
+  world.mark(`do: ${action.do}`)
+  switch (action.do) {
+    case 'crash':
+      world.crash(action.node)
+      return later(() => world.start(action.node))
+    case 'power':
+      world.losePower(action.node)
+      return later(() => {
+        world.restorePower(action.node)
+        world.start(action.node)
+      })
+    case 'pause':
+      world.pause(action.node)
+      return later(() => world.resume(action.node))
+    case 'slow':
+      world.process(action.node)?.slow(action.eachMs)
+      return later(() => world.process(action.node)?.slow(0))
+    case 'cut':
+      world.cut(action.from, action.to)
+      return later(() => world.mend(action.from, action.to))
+    case 'disk full':
+      disk.failing = true
+      return later(() => {
+        disk.failing = false
+        // A write that failed is final for the process: somebody restarts it.
+        world.crash('b')
+        world.start('b')
+      })
+    case 'rewind':
+    case 'move leader':
+    case 'move coordinator':
+    case 'stop listener':
+    case 'start listener':
+      void broker
+      return
+    default:
+      return action satisfies never
+  }
+}

@@ -1,0 +1,191 @@
+/**
+ * Draws a plan from a seed. Extremes are as likely as what is usual, and each kind of fault is there in some plans
+ * only: what never happens together hides nothing (swarm testing).
+ */
+import type { SeededRandom } from '../world/random.ts'
+import { SeededRandom as Seeded } from '../world/random.ts'
+import type { WireFaults } from '../world/wire.ts'
+import type { Action, MemberPlan, Plan, ProducerPlan, TopicPlan, WorldName } from './plan.ts'
+
+export function drawPlan(seed: bigint, worlds: readonly WorldName[]): Plan {
+  const random = new Seeded(seed).split('plan')
+  const world = random.pick(worlds)
+  const brokers = random.pick([1, 3, 3, 5])
+  const topics = drawTopics(random)
+  const producers = drawProducers(random, world)
+  const members = world === 'log' ? [] : drawMembers(random, topics)
+  const faultsMs = random.pick([10_000, 30_000, 60_000])
+  const plan = { world, brokers, topics, producers, members, faultsMs }
+  const actions = [...drawFaults(random, plan), ...drawRewinds(random, plan)]
+  actions.sort((a, b) => a.atMs - b.atMs)
+  return {
+    seed: `0x${seed.toString(16)}`,
+    ...plan,
+    durability: random.pick(['fsync', 'fsync', 'os']),
+    wire: drawWire(random),
+    actions,
+    wallOffsetsMs: drawOffsets(random, [...producers, ...members])
+  }
+}
+
+function drawTopics(random: SeededRandom): TopicPlan[] {
+  const names = random.pick([
+    ['orders'],
+    ['orders', 'audit.log'],
+    ['0', '__proto__', 'constructor']
+  ])
+  return names.map(name => ({ name, partitions: random.pick([1, 2, 3, 6]) }))
+}
+
+function drawProducers(random: SeededRandom, world: WorldName): ProducerPlan[] {
+  const count = random.between(1, world === 'log' ? 4 : 2)
+  return Array.from({ length: count }, (_, i) => ({
+    name: `p${i + 1}`,
+    everyMs: random.pick([20, 100, 300]),
+    burst: random.pick([1, 1, 3, 10]),
+    bytes: random.pick([0, 10, 100, 1_000]),
+    compression: random.pick(['none', 'none', 'gzip']),
+    lingerMs: random.pick([0, 0, 5, 50]),
+    batchBytes: random.pick([0, 200, 16_000, 1_000_000]),
+    maxInFlight: random.pick([1, 5, 5]),
+    maxBufferedBytes: random.pick([1_000, 100_000, 32 * 1024 * 1024]),
+    deliveryTimeoutMs: random.pick([2_000, 10_000, 60_000]),
+    requestTimeoutMs: random.pick([500, 2_000, 10_000]),
+    transactional: random.chance(world === 'log' ? 0.4 : 0.2)
+  }))
+}
+
+function drawMembers(random: SeededRandom, topics: readonly TopicPlan[]): MemberPlan[] {
+  const groups = random.pick([['g'], ['g'], ['g', 'h']])
+  const count = random.pick([1, 2, 3, 5, 8])
+  const checkMs = random.pick([200, 1_000])
+  const sessionMs = random.pick([6_000, 10_000])
+  return Array.from({ length: count }, (_, i) => {
+    const leaves = random.chance(0.3)
+    return {
+      name: `m${i + 1}`,
+      group: groups[i % groups.length] ?? 'g',
+      mode: random.pick(['iterate', 'batches', 'run', 'poll']),
+      topics: topics.map(({ name }) => name),
+      commit: random.pick(['auto', 'auto', 'manual']),
+      commitIntervalMs: random.pick([10, 200, 1_000, 5_000]),
+      sessionTimeoutMs: sessionMs,
+      rewindCheckMs: checkMs,
+      fetchMaxBytes: random.pick([1, 1_000, 8 * 1024 * 1024]),
+      partitionMaxBytes: random.pick([1, 1_000, 1024 * 1024]),
+      fetchMaxWaitMs: random.pick([10, 100, 500]),
+      bufferMaxBytes: random.pick([1, 10_000, 48 * 1024 * 1024]),
+      concurrency: random.pick([1, 2, 16]),
+      handlerMs: random.pick([0, 0, 1, 20, 200]),
+      handlerThrows: random.pick([0, 0, 0.01]),
+      isStatic: random.chance(0.15),
+      joinAtMs: random.chance(0.6) ? 0 : random.between(0, 10_000),
+      leaveAtMs: leaves ? random.between(2_000, 30_000) : Infinity,
+      awayMs: random.pick([0, 500, 5_000])
+    }
+  })
+}
+
+function drawWire(random: SeededRandom): WireFaults {
+  const hostile = random.chance(0.6)
+  const some = (most: number) => (hostile && random.chance(0.5) ? random.next() * most : 0)
+  return {
+    latencyMs: random.pick([0.5, 1, 5, 20]),
+    tail: some(0.02),
+    reset: some(0.005),
+    refused: some(0.1),
+    halfOpen: some(0.05),
+    late: random.chance(0.5) ? random.next() : 0,
+    lateMs: random.pick([100, 2_000, 10_000])
+  }
+}
+
+type Drawn = Pick<Plan, 'world' | 'brokers' | 'topics' | 'producers' | 'members' | 'faultsMs'>
+
+function drawFaults(random: SeededRandom, plan: Drawn): Action[] {
+  const clients = [...plan.producers, ...plan.members].map(({ name }) => name)
+  const nodes = [...clients, 'b']
+  const kinds = (
+    ['crash', 'power', 'pause', 'slow', 'cut', 'disk full', 'move', 'stop'] as const
+  ).filter(() => random.chance(0.4))
+  if (kinds.length === 0) return []
+  const count = random.between(0, Math.ceil(plan.faultsMs / random.pick([1_000, 3_000, 10_000])))
+  return Array.from({ length: count }, () => random.between(500, plan.faultsMs)).flatMap(atMs => {
+    const node = random.chance(0.3) ? 'b' : random.pick(nodes)
+    const forMs = random.pick([10, 300, 2_000, 5_000, 12_000])
+    const kind = random.pick(kinds)
+    switch (kind) {
+      case 'crash':
+      case 'power':
+      case 'pause':
+        return [{ atMs, do: kind, node, forMs }]
+      case 'slow':
+        return [{ atMs, do: kind, node, forMs, eachMs: random.pick([1, 5]) }]
+      case 'cut':
+        return drawCut(random, clients, atMs, forMs)
+      case 'disk full':
+        return random.chance(0.3) ? [{ atMs, do: kind, forMs }] : []
+      case 'move':
+        return [drawMove(random, plan, atMs)]
+      case 'stop':
+        return drawStop(random, plan, atMs, forMs)
+      default:
+        return kind satisfies never
+    }
+  })
+}
+
+/** One direction, or both. */
+function drawCut(random: SeededRandom, clients: readonly string[], atMs: number, forMs: number) {
+  const client = random.pick(clients)
+  const there: Action = { atMs, do: 'cut', from: client, to: 'b', forMs }
+  const back: Action = { atMs, do: 'cut', from: 'b', to: client, forMs }
+  return random.pick<Action[]>([[there], [back], [there, back]])
+}
+
+function drawMove(random: SeededRandom, plan: Drawn, atMs: number): Action {
+  const to = random.between(1, plan.brokers)
+  if (plan.members.length > 0 && random.chance(0.4)) {
+    return { atMs, do: 'move coordinator', group: random.pick(plan.members).group, to }
+  }
+  const { name, partitions } = random.pick(plan.topics)
+  const partition = random.between(0, partitions - 1)
+  return { atMs, do: 'move leader', topic: name, partition, to }
+}
+
+function drawStop(random: SeededRandom, plan: Drawn, atMs: number, forMs: number): Action[] {
+  const broker = random.between(1, plan.brokers)
+  return [
+    { atMs, do: 'stop listener', broker },
+    { atMs: atMs + forMs, do: 'start listener', broker }
+  ]
+}
+
+function drawRewinds(random: SeededRandom, plan: Drawn): Action[] {
+  if (plan.members.length === 0) return []
+  const count = random.pick([0, 1, 2, 5, 10])
+  return Array.from({ length: count }, () => {
+    const member = random.pick(plan.members)
+    const some = member.topics.filter(() => random.chance(0.6))
+    return {
+      atMs: random.between(1_000, plan.faultsMs),
+      do: 'rewind',
+      by: random.chance(0.7) ? 'admin' : member.name,
+      group: member.group,
+      topics: some.length > 0 ? some : member.topics,
+      to: random.pick([0, 0, random.next(), random.next(), 0.9]),
+      timeoutMs: random.pick([1_000, 10_000, 30_000])
+    }
+  })
+}
+
+function drawOffsets(
+  random: SeededRandom,
+  actors: readonly { readonly name: string }[]
+): Record<string, number> {
+  if (random.chance(0.5)) return {}
+  const offset = () => random.pick([-3_600_000, -5_000, 0, 5_000, 3_600_000])
+  return Object.fromEntries(
+    ['b', 'admin', ...actors.map(({ name }) => name)].map(name => [name, offset()])
+  )
+}

@@ -1,0 +1,175 @@
+/** One run: a plan played to its end, and what came of it. */
+import { bootstrapOf, brokerActor, brokerNode, type BrokerActor } from './actors/broker.ts'
+import { producerProgram } from './actors/producer.ts'
+import { readerProgram } from './actors/reader.ts'
+import type { Stage } from './actors/stage.ts'
+import { CallChecker } from './checkers/calls.ts'
+import { CommitChecker } from './checkers/commits.ts'
+import { CoverageChecker } from './checkers/coverage.ts'
+import { GroupChecker } from './checkers/group.ts'
+import { LogChecker } from './checkers/log.ts'
+import { OrderChecker } from './checkers/order.ts'
+import { RewindChecker } from './checkers/rewind.ts'
+import { type Happened, Violation } from './history/events.ts'
+import { playActions } from './nemesis.ts'
+import type { Plan } from './plan/plan.ts'
+import { SeededRandom } from './world/random.ts'
+import { Disk } from './world/store.ts'
+import { World } from './world/world.ts'
+
+/** After the faults: until all works again, and until all is closed. */
+const healMs = 60_000
+const closeMs = 60_000
+const readMs = 60_000
+
+export interface Outcome {
+  readonly plan: Plan
+  readonly hash: string
+  readonly violation: { readonly rule: string; readonly message: string } | undefined
+  /** The last events before the end, when there was a violation. */
+  readonly tail: readonly Happened[]
+  readonly marks: ReadonlyMap<string, number>
+  readonly virtualMs: number
+  readonly events: number
+}
+
+export interface RunOptions {
+  readonly trace?: ((event: Happened) => void) | undefined
+  readonly log?: ((line: string) => void) | undefined
+}
+
+export async function run(plan: Plan, options: RunOptions = {}): Promise<Outcome> {
+  const seed = BigInt(plan.seed)
+  const checkers = [
+    new CallChecker(),
+    new LogChecker(),
+    new OrderChecker(),
+    new GroupChecker(),
+    new CommitChecker(10_000),
+    new RewindChecker(),
+    new CoverageChecker()
+  ]
+  const world = new World({ seed, faults: plan.wire, checkers, ...options })
+  const stage: Stage = {
+    world,
+    plan,
+    bootstrap: bootstrapOf(plan.brokers),
+    stopping: false,
+    calls: 0
+  }
+  const uncaught = (error: unknown): void => world.uncaught(error)
+  process.on('unhandledRejection', uncaught)
+  try {
+    await play(stage)
+    if (world.violation === undefined) world.history.end()
+  } catch (error) {
+    world.uncaught(error)
+  } finally {
+    process.off('unhandledRejection', uncaught)
+  }
+  const { violation } = world
+  return {
+    plan,
+    hash: world.history.hash,
+    violation: violation && { rule: violation.rule, message: violation.message },
+    tail: violation === undefined ? [] : around(world.history.tail, violation),
+    marks: world.marks,
+    virtualMs: world.clock.monotonic(),
+    events: world.history.count
+  }
+}
+
+async function play(stage: Stage): Promise<void> {
+  const { world, plan } = stage
+  const disk = new Disk(plan.durability, new SeededRandom(BigInt(plan.seed)).split('disk'))
+  const broker = addNodes(stage, disk)
+  world.watch()
+  world.start(brokerNode)
+  await world.run(10_000, () => broker.running !== undefined)
+  for (const { name } of plan.producers) world.start(name)
+  playActions(stage, broker, disk)
+  await world.run(plan.faultsMs)
+  await heal(stage, broker)
+  stage.stopping = true
+  await allFinished(stage, actors(plan), closeMs, 'closed')
+  world.start('reader')
+  await allFinished(stage, ['reader'], readMs, 'read everything')
+  await closeBroker(stage, broker)
+}
+
+function addNodes(stage: Stage, disk: Disk): BrokerActor {
+  const { world, plan } = stage
+  const offset = (name: string) => plan.wallOffsetsMs[name] ?? 0
+  const broker = brokerActor(() => stage, disk)
+  world.addNode(brokerNode, broker.program, offset(brokerNode), disk)
+  for (const producer of plan.producers) {
+    const { name } = producer
+    world.addNode(
+      name,
+      producerProgram(() => stage, producer),
+      offset(name)
+    )
+  }
+  world.addNode(
+    'reader',
+    readerProgram(() => stage)
+  )
+  return broker
+}
+
+function actors(plan: Plan): string[] {
+  return [...plan.producers, ...plan.members].map(({ name }) => name)
+}
+
+/** All faults end, what is down comes back, and in a while all works. */
+async function heal(stage: Stage, broker: BrokerActor): Promise<void> {
+  const { world } = stage
+  world.heal()
+  for (const node of [brokerNode, ...actors(stage.plan)]) {
+    if (world.process(node) !== undefined) continue
+    world.restorePower(node)
+    world.start(node)
+  }
+  await world.run(healMs, () => broker.running !== undefined)
+  await world.run(5_000)
+}
+
+async function allFinished(
+  stage: Stage,
+  nodes: readonly string[],
+  withinMs: number,
+  what: string
+): Promise<void> {
+  const { world } = stage
+  const open = () => nodes.filter(node => !world.finished(node))
+  await world.run(withinMs, () => open().length === 0)
+  if (world.violation !== undefined || open().length === 0) return
+  world.uncaught(new Violation('C1', `${open().join(', ')} has not ${what} within ${withinMs} ms`))
+}
+
+async function closeBroker(stage: Stage, broker: BrokerActor): Promise<void> {
+  const { world } = stage
+  const { running } = broker
+  const process = world.process(brokerNode)
+  if (running === undefined || process === undefined || world.violation !== undefined) return
+  let closed = false
+  process.enter(() => {
+    running.close().then(
+      () => {
+        closed = true
+        world.saw(process, { k: 'closed', leftovers: process.leftovers })
+      },
+      (error: unknown) => world.uncaught(error)
+    )
+  })
+  await world.run(closeMs, () => closed)
+  if (!closed) world.uncaught(new Violation('C1', 'the broker did not close'))
+}
+
+/** What is of interest: the last events, and all that the violation's own names. */
+function around(tail: readonly Happened[], violation: Violation): readonly Happened[] {
+  const { event } = violation
+  if (event === undefined || !('tp' in event)) return tail.slice(-40)
+  const related = tail.filter(other => !('tp' in other) || other.tp === event.tp)
+  return related.filter(({ k }) => k !== 'call' && k !== 'settled').slice(-60)
+}

@@ -1,0 +1,118 @@
+/**
+ * The simulated network's faults, as one Wire (src/net/wire.ts): latency with a slow tail, directions that are cut,
+ * resets in mid-frame, refused and half-open connections, and what was sent before a connection ended arriving any
+ * time later: the late commits of live-rewind.md.
+ */
+import { type Carriage, type Link, type Wire, fairWire } from '../../src/net/wire.ts'
+import type { SeededRandom } from './random.ts'
+
+/** How much goes wrong. Probabilities are per dial, per chunk carried, per connection's end. */
+export interface WireFaults {
+  readonly latencyMs: number
+  /** Of a chunk: to take up to fifty times longer. */
+  readonly tail: number
+  readonly reset: number
+  readonly refused: number
+  /** Of a dial: to be answered never. */
+  readonly halfOpen: number
+  /** Of a connection that ends with bytes on their way: that these come late. */
+  readonly late: number
+  readonly lateMs: number
+}
+
+export const calm: WireFaults = {
+  latencyMs: 1,
+  tail: 0,
+  reset: 0,
+  refused: 0,
+  halfOpen: 0,
+  late: 0,
+  lateMs: 0
+}
+
+export class FaultyWire implements Wire {
+  faults: WireFaults
+  readonly #random: SeededRandom
+  readonly #fair: Wire
+  readonly #mark: (name: string) => void
+  /** 'a>b': nothing gets from a to b. */
+  readonly #cut = new Set<string>()
+  readonly #halfOpen = new Set<number>()
+  readonly #late = new Set<string>()
+
+  constructor(random: SeededRandom, faults: WireFaults, mark: (name: string) => void) {
+    this.#random = random
+    this.#fair = fairWire(random)
+    this.#mark = mark
+    this.faults = faults
+  }
+
+  /** Nothing gets from `from` to `to`. The network must be asked again after `mend`. */
+  cut(from: string, to: string): void {
+    this.#cut.add(`${from}>${to}`)
+  }
+
+  mend(from: string, to: string): void {
+    this.#cut.delete(`${from}>${to}`)
+  }
+
+  /** All is well from now on, but what already is late. */
+  heal(): void {
+    this.faults = { ...calm, latencyMs: this.faults.latencyMs }
+    this.#cut.clear()
+    this.#halfOpen.clear()
+  }
+
+  dial(link: Link): number | 'refused' {
+    if (this.#isCut(link)) return Infinity
+    if (this.#random.chance(this.faults.refused)) {
+      this.#mark('a connection is refused')
+      return 'refused'
+    }
+    if (this.#random.chance(this.faults.halfOpen)) {
+      this.#mark('a connection stays half open')
+      this.#halfOpen.add(link.connection)
+      return Infinity
+    }
+    return this.#delayMs()
+  }
+
+  carry(link: Link, bytes: number): Carriage | 'reset' {
+    if (this.#halfOpen.has(link.connection) || this.#isCut(link)) {
+      return { bytes, delayMs: Infinity }
+    }
+    const carriage = this.#fair.carry(link, bytes) as Carriage
+    if (this.#late.delete(directionOf(link))) {
+      this.#mark('bytes arrive long after their sender closed')
+      return { bytes, delayMs: this.#random.next() * this.faults.lateMs }
+    }
+    if (this.#random.chance(this.faults.reset)) {
+      this.#mark('a connection is reset')
+      return 'reset'
+    }
+    if (carriage.bytes < 4 && bytes >= 4) this.#mark('a chunk ends within a length')
+    return { bytes: carriage.bytes, delayMs: this.#delayMs() }
+  }
+
+  lose(link: Link, bytes: number): number {
+    if (this.#random.chance(this.faults.late)) {
+      this.#late.add(directionOf(link))
+      return bytes
+    }
+    return this.#fair.lose(link, bytes)
+  }
+
+  #isCut({ from, to }: Link): boolean {
+    return this.#cut.has(`${from}>${to}`)
+  }
+
+  #delayMs(): number {
+    const { latencyMs, tail } = this.faults
+    const long = this.#random.chance(tail) ? 50 * this.#random.next() : 1
+    return 0.05 + this.#random.next() * latencyMs * long
+  }
+}
+
+function directionOf({ connection, direction }: Link): string {
+  return `${connection} ${direction}`
+}
