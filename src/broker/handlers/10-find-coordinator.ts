@@ -11,7 +11,7 @@ export const handleFindCoordinator = handler({
   handle(request, context) {
     if (context.version >= 4) {
       const coordinators = request.coordinatorKeys.map(key => find(request.keyType, key, context))
-      return { errorCode: 0, nodeId: -1, host: '', port: -1, coordinators }
+      return { errorCode: 0, nodeId: 0, host: '', port: 0, coordinators }
     }
     const { key: _key, ...found } = find(request.keyType, request.key, context)
     return found
