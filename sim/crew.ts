@@ -79,9 +79,12 @@ async function explain(plan: Plan, answer: Answer | undefined, shrink: boolean):
   }
   if (!shrink || outcome.violation === undefined) return
   const { rule } = outcome.violation
+  const wanted = kindOf(outcome.violation)
   const worker = new Worker()
-  const fails = async (candidate: Plan) =>
-    (await worker.play(candidate, false))?.outcome.violation?.rule === rule
+  const fails = async (candidate: Plan) => {
+    const violation = (await worker.play(candidate, false))?.outcome.violation
+    return violation !== undefined && kindOf(violation) === wanted
+  }
   const small = await simpler(plan, fails)
   const last = await worker.play(small, false)
   worker.end()
@@ -95,6 +98,12 @@ async function explain(plan: Plan, answer: Answer | undefined, shrink: boolean):
     `${JSON.stringify({ rule, message: last.outcome.violation?.message, plan: small }, null, 2)}\n`
   )
   say(`shrunk plan: ${file}\nreplay: npm run sim -- --plan ${file} --trace`)
+}
+
+/** Whether two violations are the same: by rule, and for errors by what they say without its numbers. */
+function kindOf({ rule, message }: { readonly rule: string; readonly message: string }): string {
+  if (rule !== 'C1' && rule !== 'C2') return rule
+  return (message.split('\n')[0] ?? '').replace(/[0-9]+/g, '#')
 }
 
 /** A process that plays plans, one at a time; one that is stuck or died is replaced. */

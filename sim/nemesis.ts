@@ -9,7 +9,7 @@ export function playActions(stage: Stage, broker: BrokerActor, disk: Disk): void
   const from = world.clock.monotonic()
   for (const action of plan.actions) {
     world.at(from + action.atMs, () => {
-      if (!stage.stopping) play(stage, broker, disk, action)
+      if (!stage.healed) play(stage, broker, disk, action)
     })
   }
 }
@@ -41,9 +41,11 @@ function play(stage: Stage, broker: BrokerActor, disk: Disk, action: Action): vo
       return later(() => world.mend(action.from, action.to))
     case 'disk full':
       disk.failing = true
+      stage.diskFailed = true
       return later(() => {
         disk.failing = false
         // A write that failed is final for the process: somebody restarts it.
+        stage.diskFailed = false
         world.crash('b')
         world.start('b')
       })

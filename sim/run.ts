@@ -54,6 +54,8 @@ export async function run(plan: Plan, options: RunOptions = {}): Promise<Outcome
     world,
     plan,
     bootstrap: bootstrapOf(plan.brokers),
+    healed: false,
+    diskFailed: false,
     stopping: false,
     calls: 0
   }
@@ -124,7 +126,10 @@ function actors(plan: Plan): string[] {
 /** All faults end, what is down comes back, and in a while all works. */
 async function heal(stage: Stage, broker: BrokerActor): Promise<void> {
   const { world } = stage
+  stage.healed = true
   world.heal()
+  // A write that failed is final for a process: it is started anew.
+  if (world.process(brokerNode) !== undefined && stage.diskFailed) world.crash(brokerNode)
   for (const node of [brokerNode, ...actors(stage.plan)]) {
     if (world.process(node) !== undefined) continue
     world.restorePower(node)
@@ -170,6 +175,11 @@ async function closeBroker(stage: Stage, broker: BrokerActor): Promise<void> {
 function around(tail: readonly Happened[], violation: Violation): readonly Happened[] {
   const { event } = violation
   if (event === undefined || !('tp' in event)) return tail.slice(-40)
-  const related = tail.filter(other => !('tp' in other) || other.tp === event.tp)
-  return related.filter(({ k }) => k !== 'call' && k !== 'settled').slice(-60)
+  const named = (v: string) => violation.message.includes(v)
+  const related = tail.filter(other => {
+    if (other.k === 'call' || other.k === 'settled') return false
+    if ('v' in other && other.k !== 'deliver' && other.k !== 'final') return named(other.v)
+    return !('tp' in other) || other.tp === event.tp
+  })
+  return related.slice(-60)
 }

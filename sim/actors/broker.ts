@@ -1,5 +1,6 @@
 /** The embedded broker on its node, restarted with the disk that its last process left. */
-import { type EmbeddedBroker, startBroker } from '../../src/broker/broker.ts'
+import { PlayheadError } from '../../src/base/error.ts'
+import { type BrokerOptions, type EmbeddedBroker, startBroker } from '../../src/broker/broker.ts'
 import type { Disk } from '../world/store.ts'
 import type { Program } from '../world/world.ts'
 import type { Stage } from './stage.ts'
@@ -25,16 +26,21 @@ export function brokerActor(stage: () => Stage, disk: Disk): BrokerActor {
       actor.running = undefined
       const store = disk.open(process.env.clock)
       const { topics, brokers } = plan
-      const broker = await startBroker(
-        { env: process.env, store },
-        {
-          host: brokerNode,
-          port,
-          brokers,
-          topics: Object.fromEntries(topics.map(({ name, partitions }) => [name, partitions])),
-          autoCreateTopics: false
-        }
-      )
+      const options: BrokerOptions = {
+        host: brokerNode,
+        port,
+        brokers,
+        topics: Object.fromEntries(topics.map(({ name, partitions }) => [name, partitions])),
+        autoCreateTopics: false
+      }
+      let broker: EmbeddedBroker
+      try {
+        broker = await startBroker({ env: process.env, store }, options)
+      } catch (error) {
+        // With a full disk it does not come up; somebody starts it again.
+        if (!(error instanceof PlayheadError && error.code === 'STORAGE_FAILED')) throw error
+        return world.mark('the broker does not start: its disk is full')
+      }
       if (!process.dead) actor.running = broker
       if (process.incarnation > 1) world.mark('the broker is back')
     }

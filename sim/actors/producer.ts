@@ -50,6 +50,7 @@ class ProducerActor {
       deliveryTimeoutMs: plan.deliveryTimeoutMs,
       requestTimeoutMs,
       topicTimeoutMs: plan.deliveryTimeoutMs,
+      idempotent: plan.idempotent,
       ...(plan.transactional && { transactionalId: plan.name, transactionTimeoutMs: 10_000 })
     })
   }
@@ -79,7 +80,13 @@ class ProducerActor {
     const padding = random.between(0, this.#plan.bytes)
     const value = valueFor(tp, `${node}.${incarnation}`, ++this.#sent, padding)
     const v = nameOfSent(value)
-    world.saw(this.#process, { k: 'send', v, tp, ...(tx !== undefined && { tx }) })
+    world.saw(this.#process, {
+      k: 'send',
+      v,
+      tp,
+      once: this.#plan.idempotent,
+      ...(tx !== undefined && { tx })
+    })
     try {
       const { offset } = await mustSettle(
         this.#stage,

@@ -7,6 +7,10 @@ export interface Stage {
   readonly world: World
   readonly plan: Plan
   readonly bootstrap: readonly string[]
+  /** Nothing goes wrong any more. */
+  healed: boolean
+  /** Since the broker was started last, writes may have failed. */
+  diskFailed: boolean
   /** Actors make nothing new any more, and close. */
   stopping: boolean
   /** Calls so far: names them. */

@@ -8,6 +8,7 @@ import { partitionOfValue } from '../history/values.ts'
 interface Sent {
   readonly tp: Tp
   readonly tx: string | undefined
+  readonly once: boolean
   readonly producer: string
   /** In which order the producer sent. */
   readonly order: number
@@ -36,6 +37,7 @@ export class LogChecker implements Checker {
         this.#sent.set(event.v, {
           tp: event.tp,
           tx: event.tx,
+          once: event.once,
           producer: `${event.node}.${event.inc}`,
           order: this.#orders++,
           state: 'sent',
@@ -75,6 +77,7 @@ export class LogChecker implements Checker {
     if (event.offset < 0) return
     this.#place(event.tp, event.offset, event.v, event)
     sent.offset = event.offset
+    if (!sent.once) return
     const key = `${sent.producer} ${sent.tp}`
     const before = this.#latestOk.get(key)
     if (before === undefined || before.order < sent.order) {
@@ -127,7 +130,7 @@ export class LogChecker implements Checker {
     }
     log.set(offset, v)
     const sent = this.#its(v, event)
-    if (sent.offset >= 0 && sent.offset !== offset) {
+    if (sent.once && sent.offset >= 0 && sent.offset !== offset) {
       throw new Violation('L2', `${v} is at ${sent.offset} and at ${offset}`, event)
     }
     sent.offset = offset

@@ -16,7 +16,14 @@ export type Offsets = Readonly<Record<Tp, number>>
 
 export type Happening =
   // ── Producing. `ok` at an offset (-1: written, but where is not known), `fail`: surely not written, `info`: unknown.
-  | { readonly k: 'send'; readonly v: string; readonly tp: Tp; readonly tx?: string }
+  // `once`: by an idempotent producer, so written once and in order.
+  | {
+      readonly k: 'send'
+      readonly v: string
+      readonly tp: Tp
+      readonly once: boolean
+      readonly tx?: string
+    }
   | { readonly k: 'send.ok'; readonly v: string; readonly tp: Tp; readonly offset: number }
   | { readonly k: 'send.fail' | 'send.info'; readonly v: string; readonly why: string }
   | { readonly k: 'tx'; readonly tx: string; readonly end: 'committed' | 'aborted' | 'unknown' }

@@ -7,6 +7,9 @@ import { SeededRandom as Seeded } from '../world/random.ts'
 import type { WireFaults } from '../world/wire.ts'
 import type { Action, MemberPlan, Plan, ProducerPlan, TopicPlan, WorldName } from './plan.ts'
 
+/** A plan is JSON, which has no Infinity. */
+const never = 1e9
+
 export function drawPlan(seed: bigint, worlds: readonly WorldName[]): Plan {
   const random = new Seeded(seed).split('plan')
   const world = random.pick(worlds)
@@ -16,12 +19,15 @@ export function drawPlan(seed: bigint, worlds: readonly WorldName[]): Plan {
   const members = world === 'log' ? [] : drawMembers(random, topics)
   const faultsMs = random.pick([10_000, 30_000, 60_000])
   const plan = { world, brokers, topics, producers, members, faultsMs }
+  const durability = random.pick(['fsync', 'fsync', 'os'] as const)
   const actions = [...drawFaults(random, plan), ...drawRewinds(random, plan)]
+    // What is only written does not survive a power loss, and is not said to.
+    .filter(action => !(action.do === 'power' && action.node === 'b' && durability === 'os'))
   actions.sort((a, b) => a.atMs - b.atMs)
   return {
     seed: `0x${seed.toString(16)}`,
     ...plan,
-    durability: random.pick(['fsync', 'fsync', 'os']),
+    durability,
     wire: drawWire(random),
     actions,
     wallOffsetsMs: drawOffsets(random, [...producers, ...members])
@@ -39,20 +45,24 @@ function drawTopics(random: SeededRandom): TopicPlan[] {
 
 function drawProducers(random: SeededRandom, world: WorldName): ProducerPlan[] {
   const count = random.between(1, world === 'log' ? 4 : 2)
-  return Array.from({ length: count }, (_, i) => ({
-    name: `p${i + 1}`,
-    everyMs: random.pick([20, 100, 300]),
-    burst: random.pick([1, 1, 3, 10]),
-    bytes: random.pick([0, 10, 100, 1_000]),
-    compression: random.pick(['none', 'none', 'gzip']),
-    lingerMs: random.pick([0, 0, 5, 50]),
-    batchBytes: random.pick([0, 200, 16_000, 1_000_000]),
-    maxInFlight: random.pick([1, 5, 5]),
-    maxBufferedBytes: random.pick([1_000, 100_000, 32 * 1024 * 1024]),
-    deliveryTimeoutMs: random.pick([2_000, 10_000, 60_000]),
-    requestTimeoutMs: random.pick([500, 2_000, 10_000]),
-    transactional: random.chance(world === 'log' ? 0.4 : 0.2)
-  }))
+  return Array.from({ length: count }, (_, i) => {
+    const idempotent = random.chance(0.85)
+    return {
+      name: `p${i + 1}`,
+      everyMs: random.pick([20, 100, 300]),
+      burst: random.pick([1, 1, 3, 10]),
+      bytes: random.pick([0, 10, 100, 1_000]),
+      compression: random.pick(['none', 'none', 'gzip']),
+      lingerMs: random.pick([0, 0, 5, 50]),
+      batchBytes: random.pick([0, 200, 16_000, 1_000_000]),
+      maxInFlight: random.pick([1, 5, 5]),
+      maxBufferedBytes: random.pick([1_000, 100_000, 32 * 1024 * 1024]),
+      deliveryTimeoutMs: random.pick([2_000, 10_000, 60_000]),
+      requestTimeoutMs: random.pick([500, 2_000, 10_000]),
+      idempotent,
+      transactional: idempotent && random.chance(world === 'log' ? 0.4 : 0.2)
+    }
+  })
 }
 
 function drawMembers(random: SeededRandom, topics: readonly TopicPlan[]): MemberPlan[] {
@@ -80,7 +90,7 @@ function drawMembers(random: SeededRandom, topics: readonly TopicPlan[]): Member
       handlerThrows: random.pick([0, 0, 0.01]),
       isStatic: random.chance(0.15),
       joinAtMs: random.chance(0.6) ? 0 : random.between(0, 10_000),
-      leaveAtMs: leaves ? random.between(2_000, 30_000) : Infinity,
+      leaveAtMs: leaves ? random.between(2_000, 30_000) : never,
       awayMs: random.pick([0, 500, 5_000])
     }
   })

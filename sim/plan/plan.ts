@@ -46,6 +46,7 @@ export interface ProducerPlan {
   readonly maxBufferedBytes: number
   readonly deliveryTimeoutMs: number
   readonly requestTimeoutMs: number
+  readonly idempotent: boolean
   readonly transactional: boolean
 }
 

@@ -16,7 +16,7 @@ export function simulatedCpu(clock: Clock, random: SeededRandom): Cpu {
         try {
           resolve(work())
         } catch (error) {
-          reject(error as Error)
+          reject(error)
         }
       })
     })

@@ -185,7 +185,9 @@ export class Process {
       listen: async (at, accept) => {
         const listener = await net.listen(at, socket => {
           this.#sockets++
-          return this.#gated(new Accepting(socket, accept))
+          const accepting = new Accepting(socket, accept)
+          this.enter(() => accepting.begin())
+          return this.#gated(accepting)
         })
         this.#listeners++
         let open = true
@@ -231,7 +233,7 @@ export class Process {
   }
 }
 
-/** Asks the process for a handler when the first event gets through to it: it may be paused at the accept. */
+/** Asks the process for a handler when the accept gets through to it: it may be paused. */
 class Accepting implements SocketHandler {
   readonly #socket: Socket
   readonly #accept: (socket: Socket) => SocketHandler
@@ -240,6 +242,10 @@ class Accepting implements SocketHandler {
   constructor(socket: Socket, accept: (socket: Socket) => SocketHandler) {
     this.#socket = socket
     this.#accept = accept
+  }
+
+  begin(): void {
+    void this.#its
   }
 
   get #its(): SocketHandler {

@@ -144,7 +144,9 @@ export class SimulatedStore implements Store {
     }
     const slow = this.#random.chance(0.05) ? 10 : 1
     const now = this.#clock.monotonic()
-    this.#doneAtMs = Math.max(this.#doneAtMs, now + this.#random.next() * disk.latencyMs * slow)
+    // Always a little later than the one before: equal moments come in any order.
+    const leastMs = this.#doneAtMs + 0.002
+    this.#doneAtMs = Math.max(leastMs, now + this.#random.next() * disk.latencyMs * slow)
     return new Promise((resolve, reject) => {
       this.#clock.after(this.#doneAtMs - now, () => {
         if (failing) return reject(new PlayheadError('STORAGE_FAILED', 'the disk is full'))

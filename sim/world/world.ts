@@ -26,6 +26,8 @@ interface Node {
   process: Process | undefined
   /** Its program has come to its end. */
   finished: boolean
+  /** Without power. */
+  dark: boolean
 }
 
 export interface WorldOptions {
@@ -111,7 +113,8 @@ export class World {
       disk,
       incarnation: 0,
       process: undefined,
-      finished: false
+      finished: false,
+      dark: false
     })
   }
 
@@ -129,7 +132,7 @@ export class World {
 
   start(name: string): void {
     const node = this.#node(name)
-    if (node.process !== undefined) return
+    if (node.process !== undefined || node.dark) return
     node.incarnation++
     const process = new Process(name, node.incarnation, {
       clock: this.clock,
@@ -173,11 +176,13 @@ export class World {
     this.saw(node.process, { k: 'power.loss' })
     node.process.kill()
     node.process = undefined
+    node.dark = true
     this.network.powerOff(name)
     node.disk?.lostPower()
   }
 
   restorePower(name: string): void {
+    this.#node(name).dark = false
     this.network.powerOn(name)
   }
 
@@ -241,7 +246,7 @@ export class World {
   #caught(error: unknown): void {
     if (error instanceof Violation) this.violation ??= error
     else
-      this.violation ??= new Violation('C2', error instanceof Error ? `${error.stack}` : `${error}`)
+      this.violation ??= new Violation('C2', String(error instanceof Error ? error.stack : error))
   }
 
   #logged(node: string, level: LogLevel, message: string, fields?: LogFields): void {

@@ -42,7 +42,7 @@ function breaks(rule: string, title: string, make: () => Checker, bad: Story, go
 const tp = 'a:0'
 const v = (n: number) => `a:0/p#${n}`
 const sent = (n: number, tx?: string): Happening[] => [
-  { k: 'send', v: v(n), tp, ...(tx !== undefined && { tx }) }
+  { k: 'send', v: v(n), tp, once: true, ...(tx !== undefined && { tx }) }
 ]
 const ok = (n: number, offset: number): Happening => ({ k: 'send.ok', v: v(n), tp, offset })
 const final = (n: number, offset: number): Happening => ({ k: 'final', tp, offset, v: v(n) })
