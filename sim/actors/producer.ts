@@ -1,6 +1,7 @@
 /** Sends records whose values say where they were meant to go, and takes down what it is told of each. */
 import { PlayheadError } from '../../src/base/error.ts'
-import { Producer, type Transaction } from '../../src/client/producer/producer.ts'
+import { Producer } from '../../src/client/producer/producer.ts'
+import type { Transaction } from '../../src/client/producer/transaction.ts'
 import { Cluster } from '../../src/rpc/cluster.ts'
 import { nameOfSent, valueFor } from '../history/values.ts'
 import type { ProducerPlan } from '../plan/plan.ts'

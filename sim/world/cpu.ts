@@ -16,7 +16,7 @@ export function simulatedCpu(clock: Clock, random: SeededRandom): Cpu {
         try {
           resolve(work())
         } catch (error) {
-          reject(error)
+          reject(error instanceof Error ? error : new Error(String(error)))
         }
       })
     })
