@@ -222,6 +222,10 @@ export class Cluster implements Rpc {
     return this.#closed
   }
 
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
   async #close(): Promise<void> {
     const why = new PlayheadError('CLOSED', 'the client was closed')
     this.#closing.abort(why)

@@ -123,6 +123,23 @@ export function byTopic<Item extends { readonly topic: string }>(
   return [...topics]
 }
 
+/** As many requests as the item named most often needs, so that each names each at most once. */
+export function eachOnce<Item>(
+  items: readonly Item[],
+  nameOf: (item: Item) => string
+): readonly (readonly Item[])[] {
+  const seen = new Map<string, number>()
+  const requests: Item[][] = []
+  for (const item of items) {
+    const times = seen.get(nameOf(item)) ?? 0
+    seen.set(nameOf(item), times + 1)
+    const request = requests[times]
+    if (request) request.push(item)
+    else requests.push([item])
+  }
+  return requests
+}
+
 /** What one part of an answer means. */
 export function outcome<A extends { readonly errorCode: number }, T>(
   answer: A,

@@ -8,7 +8,7 @@ import { KafkaError } from '../protocol/errors.ts'
 import type { ResponseOf } from '../protocol/schema.ts'
 import { answerError } from './answer-errors.ts'
 import type { Cluster, WaitOptions } from './cluster.ts'
-import { type Outcome, byTopic, failed, fanOut, outcome } from './fan-out.ts'
+import { type Outcome, byTopic, eachOnce, failed, fanOut, outcome } from './fan-out.ts'
 
 export interface GroupOffsetsQuery {
   readonly group: string
@@ -54,7 +54,7 @@ export async function fetchOffsets(
   return await fanOut(cluster, queries, options, {
     ...byCoordinator(cluster, (query: GroupOffsetsQuery) => query.group),
     async ask(node, items, waiting) {
-      const requests = several ? [items] : items.map(item => [item])
+      const requests = several ? eachOnce(items, q => q.group) : items.map(item => [item])
       const ask = async (some: readonly GroupOffsetsQuery[]) => {
         const body = (version: number) => offsetFetchBody(version, some, requireStable)
         const answer = await cluster.request(OffsetFetch, body, {
@@ -63,15 +63,13 @@ export async function fetchOffsets(
           ...waiting
         })
         const groups = several ? answer.groups : [{ ...answer, groupId: some[0]?.group ?? '' }]
-        return groups.map(group => [group.groupId, groupOffsets(group)] as const)
-      }
-      const answers = new Map((await Promise.all(requests.map(ask))).flat())
-      return new Map(
-        items.flatMap(item => {
-          const answer = answers.get(item.group)
-          return answer ? [[item, answer] as const] : []
+        const byGroup = new Map(groups.map(group => [group.groupId, groupOffsets(group)]))
+        return some.flatMap(query => {
+          const found = byGroup.get(query.group)
+          return found ? [[query, found] as const] : []
         })
-      )
+      }
+      return new Map((await Promise.all(requests.map(ask))).flat())
     }
   })
 }

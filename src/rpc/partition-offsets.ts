@@ -4,7 +4,7 @@ import { ListOffsets } from '../protocol/api/list-offsets.ts'
 import { KafkaError } from '../protocol/errors.ts'
 import { answerError } from './answer-errors.ts'
 import type { Cluster, WaitOptions } from './cluster.ts'
-import { type Outcome, byTopic, defaultTimeoutMs, fanOut, outcome } from './fan-out.ts'
+import { type Outcome, byTopic, defaultTimeoutMs, eachOnce, fanOut, outcome } from './fan-out.ts'
 import { leaderOf } from './metadata.ts'
 
 export interface OffsetQuery {
@@ -48,24 +48,14 @@ export async function listOffsets(
         const answer = await cluster.request(ListOffsets, body, { to, minVersion, ...waiting })
         return [...matched(some, answer.topics, found => found)]
       }
-      return new Map((await Promise.all(eachOnce(items).map(ask))).flat())
+      return new Map((await Promise.all(eachOnce(items, nameOf).map(ask))).flat())
     }
   })
 }
 
-/** Kafka refuses a partition that is named twice (INVALID_REQUEST): one request for each time. */
-function eachOnce(queries: readonly OffsetQuery[]): readonly (readonly OffsetQuery[])[] {
-  const seen = new Map<string, number>()
-  const requests: OffsetQuery[][] = []
-  for (const query of queries) {
-    const name = `${query.partition} ${query.topic}`
-    const times = seen.get(name) ?? 0
-    seen.set(name, times + 1)
-    const request = requests[times]
-    if (request) request.push(query)
-    else requests.push([query])
-  }
-  return requests
+/** Kafka refuses a partition that is named twice in a request (INVALID_REQUEST). */
+function nameOf({ topic, partition }: OffsetQuery): string {
+  return `${partition} ${topic}`
 }
 
 function listOffsetsBody(
