@@ -174,7 +174,8 @@ test('SASL: right passwords are taken, wrong ones refused, sessions renewed in p
     assert.equal(brokers.size, 1)
     const node = [...brokers.keys()][0] ?? -1
     const connections = new Set<number>()
-    const until = performance.now() + 5_000
+    // One mechanism shows it; it costs seconds.
+    const until = performance.now() + (mechanism === 'SCRAM-SHA-256' ? 5_000 : 100)
     while (performance.now() < until) {
       const { connection } = await right.send(ListGroups, {}, { to: { node } }).response
       connections.add(connection)
