@@ -8,6 +8,7 @@ import { JournalStore } from './store/journal.ts'
 import { MemoryStore } from './store/memory.ts'
 
 export type { BrokerOptions } from './broker/broker.ts'
+export type { Control, Fault, Filter, Rule, SeenRequest } from './broker/control.ts'
 
 export interface StartOptions extends BrokerOptions {
   /** Where everything is kept, made when it isn't there. Default: nowhere, it is in memory and ends with the broker. */

@@ -6,7 +6,8 @@ import type { Env, TlsOptions } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import { Changes, type Store } from '../base/store.ts'
 import { topicNameFault } from './catalog.ts'
-import { BrokerCluster } from './cluster.ts'
+import { BrokerCluster, type BrokerNode } from './cluster.ts'
+import type { Control } from './control.ts'
 import { type MaxVersions, dispatchTable } from './dispatch.ts'
 import { Server } from './server.ts'
 
@@ -81,6 +82,58 @@ export class EmbeddedBroker {
     return this.#cluster.clusterId
   }
 
+  /** Faults for tests: what requests meet on their way to their handlers. */
+  get control(): Control {
+    return this.#cluster.control
+  }
+
+  /** Lets another broker lead the partition, as after an election. Clients are told as Kafka tells them. */
+  moveLeader(topic: string, partition: number, node: number): Promise<void> {
+    return this.#cluster.moveLeader(topic, partition, node)
+  }
+
+  /** Lets another broker coordinate the group. Its members get NOT_COORDINATOR from the one before. */
+  moveController(group: string, node: number): void {
+    this.#cluster.moveCoordinator('group', group, node)
+  }
+
+  /** The same for a transactional id. */
+  moveTransactionCoordinator(transactionalId: string, node: number): void {
+    this.#cluster.moveCoordinator('transaction', transactionalId, node)
+  }
+
+  /** Ends connections, of one broker or all: in order, or hard. */
+  closeConnections(options: { readonly node?: number; readonly reset?: boolean } = {}): void {
+    for (const server of this.#servers.values()) {
+      if (options.node === undefined || options.node === server.node) {
+        server.closeConnections(options.reset)
+      }
+    }
+  }
+
+  /** A broker goes: its port closes, its connections end, what it led goes to the others. */
+  async stopListener(node: number): Promise<void> {
+    const { server, at } = this.#serverOf(node)
+    if (!at.up) return
+    await this.#cluster.setNode({ ...at, up: false })
+    await server.close()
+  }
+
+  /** The broker comes back, at the port it had. It leads again only what nobody else does. */
+  async startListener(node: number): Promise<void> {
+    const { server, at } = this.#serverOf(node)
+    if (at.up) return
+    await server.listen(at.host, at.port, this.#options.tls)
+    await this.#cluster.setNode({ ...at, up: true })
+  }
+
+  #serverOf(node: number): { readonly server: Server; readonly at: BrokerNode } {
+    const server = this.#servers.get(node)
+    const at = this.#cluster.nodes.get(node)
+    if (server !== undefined && at !== undefined) return { server, at }
+    throw new PlayheadError('INVALID_ARGUMENT', `there is no broker ${node}`)
+  }
+
   /** Part of `startBroker`. */
   async open(): Promise<void> {
     const { host = '127.0.0.1', port = 0, tls, brokers: count = 1 } = this.#options
@@ -121,6 +174,7 @@ export class EmbeddedBroker {
   }
 
   async #close(): Promise<void> {
+    this.#cluster.control.close()
     await Promise.all([...this.#servers.values()].map(server => server.close()))
     await this.#cluster.store.close()
   }

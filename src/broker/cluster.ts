@@ -3,10 +3,12 @@
  * leads what. A `Server` per broker takes the connections; handlers get this by their context.
  */
 import type { Env } from '../base/env.ts'
+import { PlayheadError } from '../base/error.ts'
 import { Changes, type Store } from '../base/store.ts'
 import type { Api, RequestRead } from '../protocol/schema.ts'
 import { Catalog } from './catalog.ts'
-import { Coordinators } from './coordinators.ts'
+import { Control } from './control.ts'
+import { type Coordinated, Coordinators } from './coordinators.ts'
 import { FetchSessions } from './fetch-sessions.ts'
 import type { Context, Dispatch, Handler, Reply } from './handler.ts'
 import { spaces } from './keys.ts'
@@ -46,6 +48,7 @@ export class BrokerCluster {
   readonly dispatch: Dispatch
   readonly settings: ClusterSettings
   readonly catalog: Catalog
+  readonly control: Control
   readonly clusterId: string
   /** By id, in rising order. */
   readonly nodes = new Map<number, BrokerNode>()
@@ -62,6 +65,7 @@ export class BrokerCluster {
     this.dispatch = options.dispatch
     this.settings = options.settings
     this.catalog = new Catalog(store, env.cpu)
+    this.control = new Control(env.clock, id => this.catalog.topicById(id)?.name)
     const stored = store.get(clusterKey)
     const known = stored === undefined ? undefined : readStored(StoredCluster, stored)
     this.clusterId = known?.clusterId ?? env.cpu.randomBytes(16).toString('base64url')
@@ -110,7 +114,7 @@ export class BrokerCluster {
     request: RequestRead<Api>,
     context: Context
   ): Reply<Api> | Promise<Reply<Api>> {
-    return handler.handle(request, context)
+    return this.control.handle(handler, request, context)
   }
 
   /** Replicas for `count` partitions more, each list beginning with the leader, spread over the brokers. */
@@ -146,15 +150,54 @@ export class BrokerCluster {
     }
   }
 
-  /** What tells a client that asked the wrong broker where to go. */
-  leaderOf(partition: Partition): { leaderId: number; leaderEpoch: number } {
-    return { leaderId: partition.leader, leaderEpoch: partition.leaderEpoch }
+  /** Moves a partition to another leader, as an election would. */
+  async moveLeader(topic: string, index: number, node: number): Promise<void> {
+    const partition = this.catalog.partition(topic, index)
+    if (partition === undefined) {
+      throw new PlayheadError('UNKNOWN_PARTITION', `there is no ${topic}-${index} to move`)
+    }
+    this.#checkNode(node)
+    const changes = new Changes()
+    partition.lead(node, changes)
+    await this.store.commit(changes)
   }
 
-  /** The addresses of these brokers, each once, as answers carry them since KIP-951. */
-  endpoints(ids: Iterable<number>): { nodeId: number; host: string; port: number; rack: null }[] {
+  moveCoordinator(kind: Coordinated, name: string, node: number): void {
+    this.#checkNode(node)
+    this.coordinators.move(kind, name, node)
+  }
+
+  /** A broker's listener was opened, or closed: what it led goes to others. */
+  async setNode(node: BrokerNode): Promise<void> {
+    this.nodes.set(node.id, node)
+    const changes = new Changes()
+    this.elect(changes)
+    if (!changes.empty) await this.store.commit(changes)
+  }
+
+  #checkNode(id: number): void {
+    if (this.nodes.has(id)) return
+    const known = [...this.nodes.keys()].join(', ')
+    throw new PlayheadError('INVALID_ARGUMENT', `there is no broker ${id}, only ${known}`)
+  }
+
+  /** Who leads, for a client that asked the wrong broker; not in versions that have no place for it. */
+  leaderHint(partition: Partition, isKnown: boolean) {
+    const { leader: leaderId, leaderEpoch } = partition
+    return isKnown ? { currentLeader: { leaderId, leaderEpoch } } : {}
+  }
+
+  /** The addresses of the leaders that answers hint at, each once (KIP-951). */
+  endpointsOf(
+    answers: Iterable<{
+      readonly currentLeader?: { readonly leaderId?: number | undefined } | undefined
+    }>
+  ) {
+    const ids = new Set<number>()
+    for (const { currentLeader } of answers)
+      if (currentLeader?.leaderId) ids.add(currentLeader.leaderId)
     const found = []
-    for (const nodeId of new Set(ids)) {
+    for (const nodeId of ids) {
       const node = this.nodes.get(nodeId)
       if (node !== undefined) found.push({ nodeId, host: node.host, port: node.port, rack: null })
     }

@@ -37,6 +37,11 @@ export class Server {
     return { host: this.#listener.host, port: this.#listener.port }
   }
 
+  /** Ends every connection, in order or hard; new ones are taken. */
+  closeConnections(reset = false): void {
+    for (const session of this.#sessions) session.end(reset)
+  }
+
   /** Stops listening, ends every connection, and resolves when all are gone. */
   async close(): Promise<void> {
     const listener = this.#listener

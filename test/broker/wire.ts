@@ -39,6 +39,7 @@ export class Wire {
         onClose: error => {
           for (const { reject } of this.#waiting.values()) reject(error ?? new Error('closed'))
           this.#waiting.clear()
+          this.#socket = undefined
           opened()
           closed()
         }
@@ -62,6 +63,7 @@ export class Wire {
   ): Promise<Read<Res>> {
     const correlationId = ++this.#id
     const answer = new Promise<Buffer>((resolve, reject) => {
+      if (this.#socket === undefined) return reject(new Error('closed'))
       this.#waiting.set(correlationId, { resolve, reject })
     })
     this.#socket?.write(encodeRequest(api, version, { correlationId, clientId: 'wire' }, body))

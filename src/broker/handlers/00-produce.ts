@@ -41,8 +41,7 @@ export const handleProduce = handler({
       if (all.some(({ errorCode }) => errorCode !== KafkaError.NONE)) context.connection.end()
       return null
     }
-    const moved = all.flatMap(({ currentLeader }) => currentLeader?.leaderId ?? [])
-    return { responses, nodeEndpoints: context.cluster.endpoints(moved) }
+    return { responses, nodeEndpoints: context.cluster.endpointsOf(all) }
   }
 })
 
@@ -67,8 +66,8 @@ function answerFor(
   const partition = topic.partitions[index]
   if (partition === undefined) return failed(index, KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
   if (partition.leader !== context.node) {
-    const currentLeader = context.cluster.leaderOf(partition)
-    return { ...failed(index, KafkaError.NOT_LEADER_OR_FOLLOWER), currentLeader }
+    const hint = context.cluster.leaderHint(partition, context.version >= 10)
+    return { ...failed(index, KafkaError.NOT_LEADER_OR_FOLLOWER), ...hint }
   }
   const batch = onlyBatchOf(data.records, topic, context)
   if (batch instanceof Fault) return failed(index, batch.code, batch.message)

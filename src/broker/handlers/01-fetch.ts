@@ -147,11 +147,11 @@ function findTopic(
 function leaderFault(
   asked: FetchPartition,
   partition: Partition,
-  { node, cluster }: Context
+  { node, version, cluster }: Context
 ): PartitionResponse | undefined {
-  const currentLeader = cluster.leaderOf(partition)
+  const hint = cluster.leaderHint(partition, version >= 12)
   const { currentLeaderEpoch: epoch, index } = asked
-  const fault = (code: number) => ({ ...failed(index, code), currentLeader })
+  const fault = (code: number) => ({ ...failed(index, code), ...hint })
   if (epoch >= 0 && epoch < partition.leaderEpoch) return fault(KafkaError.FENCED_LEADER_EPOCH)
   if (epoch > partition.leaderEpoch) return fault(KafkaError.UNKNOWN_LEADER_EPOCH)
   if (partition.leader !== node) return fault(KafkaError.NOT_LEADER_OR_FOLLOWER)
@@ -173,10 +173,8 @@ function respond({ session, incremental }: Planned, found: Found[], context: Con
     string,
     { topic: string; topicId: string; partitions: PartitionResponse[] }
   >()
-  const moved: number[] = []
   for (const one of found) {
     const { asked, answer } = one
-    if (answer.currentLeader !== undefined) moved.push(answer.currentLeader.leaderId ?? -1)
     const news = one.bytes > 0 || isNews(one)
     if (session !== undefined) {
       const { highWatermark, logStartOffset = -1 } = answer
@@ -195,7 +193,9 @@ function respond({ session, incremental }: Planned, found: Found[], context: Con
     errorCode: KafkaError.NONE,
     sessionId: session?.id ?? 0,
     responses: [...byTopic.values()],
-    nodeEndpoints: context.cluster.endpoints(moved)
+    ...(context.version >= 16 && {
+      nodeEndpoints: context.cluster.endpointsOf(found.map(one => one.answer))
+    })
   }
 }
 

@@ -63,7 +63,9 @@ async function answerFor(
   }
   try {
     const found = await find(partition, timestamp, partition.readableEnd(isolation), context)
-    return { partitionIndex, errorCode: KafkaError.NONE, ...found }
+    const { leaderEpoch, ...older } = found
+    const known = context.version >= 4 ? found : older
+    return { partitionIndex, errorCode: KafkaError.NONE, ...known }
   } catch (error) {
     if (!(error instanceof PlayheadError)) throw error
     context.env.log.error('an offset could not be looked up', { error })

@@ -1,0 +1,231 @@
+/**
+ * Faults for tests: what a request meets on its way to its handler is in the test's hand. A rule looks at requests of
+ * one API; the first that says something decides.
+ *
+ *   broker.control.on('Produce', { topic: 'orders', partition: 0, count: 2 }, { error: 'NOT_LEADER_OR_FOLLOWER' })
+ *   const stop = broker.control.on('Fetch', request => { seen.push(request); return undefined })
+ */
+import type { Clock, Timer } from '../base/env.ts'
+import { PlayheadError } from '../base/error.ts'
+import { apis } from '../protocol/apis.ts'
+import { KafkaError } from '../protocol/errors.ts'
+import type { Api, RequestRead } from '../protocol/schema.ts'
+import { errorAnswer } from './error-answer.ts'
+import type { Context, Handler, Reply } from './handler.ts'
+
+/** A request as a rule sees it. */
+export interface SeenRequest {
+  readonly api: string
+  /** The broker that was asked. */
+  readonly node: number
+  readonly version: number
+  readonly clientId: string
+  /** The request's body as it was read; the API's declaration says what is in it. */
+  readonly body: { readonly [field: string]: unknown }
+}
+
+export type KafkaErrorName = keyof typeof KafkaError
+
+/** What happens to a request. */
+export type Fault =
+  /** It is neither handled nor answered. */
+  | 'drop'
+  /** It is handled, and its answer is lost. */
+  | 'drop answer'
+  /** The connection ends in order (close) or hard (reset), and the request is not handled. */
+  | 'close'
+  | 'reset'
+  /** It is handled, and then the connection is reset instead of the answer. */
+  | 'reset after'
+  /** It is not handled; this error stands everywhere in the answer where one can. */
+  | { readonly error: KafkaErrorName }
+  /** It is not handled; this is the answer's body. */
+  | { readonly answer: { readonly [field: string]: unknown } }
+  /** It is handled so much later. */
+  | { readonly delayMs: number }
+  /** It is handled when this resolves. */
+  | { readonly hold: Promise<unknown> }
+  /** It is handled at once, and answered so much later. */
+  | { readonly answerAfterMs: number }
+  /** The connection is reset now, and the request is handled so much later: a late write. */
+  | { readonly lateMs: number }
+
+/** Which requests a rule is about; all that is said must hold. */
+export interface Filter {
+  readonly node?: number
+  readonly clientId?: string
+  /** Somewhere in the request. */
+  readonly topic?: string
+  readonly partition?: number
+  readonly group?: string
+  /** Only the first so many. */
+  readonly count?: number
+}
+
+export type Rule = (request: SeenRequest) => Fault | undefined | void
+
+export class Control {
+  readonly #clock: Clock
+  readonly #topicName: (id: string) => string | undefined
+  readonly #rules = new Map<string, Set<Rule>>()
+  readonly #timers = new Set<Timer>()
+
+  constructor(clock: Clock, topicName: (id: string) => string | undefined) {
+    this.#clock = clock
+    this.#topicName = topicName
+  }
+
+  /** Adds a rule for an API, by its name ('Fetch'), or '*' for all. Returns how to remove it. */
+  on(api: string, rule: Rule): () => void
+  on(api: string, filter: Filter, fault: Fault): () => void
+  on(api: string, first: Rule | Filter, fault?: Fault): () => void {
+    if (api !== '*' && !apis.some(({ name }) => name === api)) {
+      throw new PlayheadError('INVALID_ARGUMENT', `Kafka has no API '${api}'`)
+    }
+    const rule = typeof first === 'function' ? first : this.#ruleOf(first, fault)
+    const rules = this.#rules.get(api) ?? new Set()
+    this.#rules.set(api, rules.add(rule))
+    return () => rules.delete(rule)
+  }
+
+  /** Removes every rule. */
+  clear(): void {
+    this.#rules.clear()
+  }
+
+  /** Part of the broker: what was delayed never comes. */
+  close(): void {
+    for (const timer of this.#timers) timer.cancel()
+    this.#timers.clear()
+    this.#rules.clear()
+  }
+
+  /** Part of the broker: takes the request through the rules to its handler. */
+  handle(
+    handler: Handler,
+    request: RequestRead<Api>,
+    context: Context
+  ): Reply<Api> | Promise<Reply<Api>> {
+    if (this.#rules.size === 0) return handler.handle(request, context)
+    const fault = this.#faultFor(handler.api, request, context)
+    if (fault === undefined) return handler.handle(request, context)
+    return this.#suffer(fault, handler, request, context)
+  }
+
+  #faultFor(api: Api, request: RequestRead<Api>, context: Context): Fault | undefined {
+    const { node, version, clientId } = context
+    const seen = { api: api.name, node, version, clientId, body: request }
+    for (const name of [api.name, '*']) {
+      for (const rule of this.#rules.get(name) ?? []) {
+        const fault = rule(seen)
+        if (fault !== undefined) return fault as Fault
+      }
+    }
+    return undefined
+  }
+
+  async #suffer(
+    fault: Fault,
+    handler: Handler,
+    request: RequestRead<Api>,
+    context: Context
+  ): Promise<Reply<Api>> {
+    const { connection } = context
+    const handle = () => handler.handle(request, context)
+    if (typeof fault === 'string') {
+      if (fault === 'drop') return never
+      if (fault === 'close' || fault === 'reset') connection.end(fault === 'reset')
+      else {
+        await handle()
+        if (fault === 'reset after') connection.end(true)
+      }
+      return never
+    }
+    if ('error' in fault) return errorAnswer(handler.api, request, KafkaError[fault.error])
+    if ('answer' in fault) return fault.answer
+    if ('lateMs' in fault) {
+      connection.end(true)
+      await this.#sleep(fault.lateMs)
+      await handle()
+      return never
+    }
+    if ('hold' in fault) await fault.hold
+    if ('delayMs' in fault) await this.#sleep(fault.delayMs)
+    const reply = await handle()
+    if ('answerAfterMs' in fault) await this.#sleep(fault.answerAfterMs)
+    return reply
+  }
+
+  #sleep(delayMs: number): Promise<void> {
+    return new Promise(resolve => {
+      const timer = this.#clock.after(delayMs, () => {
+        this.#timers.delete(timer)
+        resolve()
+      })
+      this.#timers.add(timer)
+    })
+  }
+
+  #ruleOf(filter: Filter, fault: Fault | undefined): Rule {
+    let left = filter.count ?? Infinity
+    return request => {
+      if (!this.#fits(filter, request) || left <= 0) return undefined
+      left--
+      return fault
+    }
+  }
+
+  #fits({ node, clientId, topic, partition, group }: Filter, request: SeenRequest): boolean {
+    if (node !== undefined && node !== request.node) return false
+    if (clientId !== undefined && clientId !== request.clientId) return false
+    if (group !== undefined && !isAbout(request.body, group)) return false
+    if (topic === undefined && partition === undefined) return true
+    return this.#names(request.body, topic, partition)
+  }
+
+  /** Whether some array of the request has an entry for the topic, and in it one for the partition. */
+  #names(value: unknown, topic: string | undefined, partition: number | undefined): boolean {
+    if (Array.isArray(value)) return value.some(one => this.#names(one, topic, partition))
+    if (typeof value !== 'object' || value === null || Buffer.isBuffer(value)) return false
+    const {
+      name,
+      topic: named,
+      topicId
+    } = value as { name?: unknown; topic?: unknown; topicId?: unknown }
+    const byId = typeof topicId === 'string' ? this.#topicName(topicId) : undefined
+    const isTopic = topic !== undefined && [name, named, byId].includes(topic)
+    if (isTopic && partition === undefined) return true
+    if (isTopic || topic === undefined) return hasPartition(Object.values(value), partition)
+    return Object.values(value).some(one => this.#names(one, topic, partition))
+  }
+}
+
+/** Never settles: its request is not answered. Nothing else holds on to it. */
+const never = new Promise<never>(() => {})
+
+function isAbout(body: SeenRequest['body'], group: string): boolean {
+  if (body['groupId'] === group || body['key'] === group) return true
+  const { groups, coordinatorKeys } = body
+  const several = [
+    ...(Array.isArray(groups) ? groups : []),
+    ...(Array.isArray(coordinatorKeys) ? coordinatorKeys : [])
+  ]
+  return several.some(one => one === group || (one as { groupId?: unknown }).groupId === group)
+}
+
+const indexNames = ['partition', 'partitionIndex', 'index']
+
+function hasPartition(values: readonly unknown[], partition: number | undefined): boolean {
+  return values.some(value => {
+    if (!Array.isArray(value)) return false
+    return value.some(one => {
+      if (one === partition) return true
+      if (typeof one !== 'object' || one === null) return false
+      const fields = one as { readonly [field: string]: unknown }
+      return (
+        indexNames.some(name => fields[name] === partition) ||
+        hasPartition(Object.values(fields), partition)
+      )
+    })
+  })
+}
