@@ -9,6 +9,7 @@ import { topicNameFault } from './catalog.ts'
 import { BrokerCluster, type BrokerNode } from './cluster.ts'
 import type { Control } from './control.ts'
 import { type MaxVersions, dispatchTable } from './dispatch.ts'
+import type { GroupSettings } from './group-configs.ts'
 import { Server } from './server.ts'
 
 export interface BrokerOptions {
@@ -26,6 +27,8 @@ export interface BrokerOptions {
   readonly defaultPartitions?: number | undefined
   /** Highest version to speak of an API, by name, to play an older Kafka; -1 leaves the API out. */
   readonly maxVersions?: MaxVersions | undefined
+  /** Timeouts and limits of consumer groups, where Kafka's own defaults don't fit a test. */
+  readonly groups?: GroupSettings | undefined
   readonly tls?: TlsOptions | undefined
 }
 
@@ -45,7 +48,8 @@ export async function startBroker(
     dispatch: dispatchTable(options.maxVersions),
     settings: {
       autoCreateTopics: options.autoCreateTopics ?? true,
-      defaultPartitions: options.defaultPartitions ?? 1
+      defaultPartitions: options.defaultPartitions ?? 1,
+      groups: options.groups ?? {}
     }
   })
   const broker = new EmbeddedBroker(cluster, options)
@@ -176,6 +180,7 @@ export class EmbeddedBroker {
   async #close(): Promise<void> {
     this.#cluster.control.close()
     await Promise.all([...this.#servers.values()].map(server => server.close()))
+    this.#cluster.groups.close()
     await this.#cluster.store.close()
   }
 }

@@ -5,6 +5,7 @@
 import type { Cpu } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import type { Changes, Store } from '../base/store.ts'
+import type { Topics } from '../group/machine.ts'
 import { afterAll, partitionKey, spaces, topicKey } from './keys.ts'
 import { Log } from './log.ts'
 import { Partition } from './partition.ts'
@@ -73,6 +74,17 @@ export type CatalogListener = (event: {
   readonly grown?: Topic
   readonly deleted?: Topic
 }) => void
+
+/** The catalog as groups look at it. */
+export function catalogTopics(catalog: Catalog): Topics {
+  const seen = (topic: Topic | undefined) =>
+    topic && { name: topic.name, id: topic.id, partitionCount: topic.partitions.length }
+  return {
+    named: name => seen(catalog.topic(name)),
+    withId: id => seen(catalog.topicById(id)),
+    names: () => catalog.topics.keys()
+  }
+}
 
 export class Catalog {
   readonly #store: Store

@@ -6,10 +6,12 @@ import type { Env } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import { Changes, type Store } from '../base/store.ts'
 import type { Api, RequestRead } from '../protocol/schema.ts'
-import { Catalog } from './catalog.ts'
+import { Catalog, catalogTopics } from './catalog.ts'
 import { Control } from './control.ts'
 import { type Coordinated, Coordinators } from './coordinators.ts'
 import { FetchSessions } from './fetch-sessions.ts'
+import type { GroupSettings } from './group-configs.ts'
+import { GroupHost } from './group-host.ts'
 import type { Context, Dispatch, Handler, Reply } from './handler.ts'
 import { spaces } from './keys.ts'
 import type { Partition } from './partition.ts'
@@ -28,6 +30,7 @@ export interface BrokerNode {
 export interface ClusterSettings {
   readonly autoCreateTopics: boolean
   readonly defaultPartitions: number
+  readonly groups: GroupSettings
 }
 
 export interface BrokerClusterOptions {
@@ -49,6 +52,7 @@ export class BrokerCluster {
   readonly settings: ClusterSettings
   readonly catalog: Catalog
   readonly control: Control
+  readonly groups: GroupHost
   readonly clusterId: string
   /** By id, in rising order. */
   readonly nodes = new Map<number, BrokerNode>()
@@ -66,6 +70,8 @@ export class BrokerCluster {
     this.settings = options.settings
     this.catalog = new Catalog(store, env.cpu)
     this.control = new Control(env.clock, id => this.catalog.topicById(id)?.name)
+    const topics = catalogTopics(this.catalog)
+    this.groups = new GroupHost({ env, store, topics, settings: options.settings.groups })
     const stored = store.get(clusterKey)
     const known = stored === undefined ? undefined : readStored(StoredCluster, stored)
     this.clusterId = known?.clusterId ?? env.cpu.randomBytes(16).toString('base64url')
@@ -79,6 +85,11 @@ export class BrokerCluster {
     const changes = this.#reserveProducerIds()
     this.elect(changes)
     await this.store.commit(changes)
+    this.groups.load()
+    this.catalog.watch(({ created, grown, deleted }) => {
+      const topic = created ?? grown ?? deleted
+      if (topic !== undefined) this.groups.topicChanged(topic, deleted !== undefined)
+    })
   }
 
   /** The broker that is shown as the controller: all are one process, so any may be. */

@@ -5,9 +5,12 @@ import { handleProduce } from './handlers/00-produce.ts'
 import { handleFetch } from './handlers/01-fetch.ts'
 import { handleListOffsets } from './handlers/02-list-offsets.ts'
 import { handleMetadata } from './handlers/03-metadata.ts'
+import { handleOffsetCommit } from './handlers/08-offset-commit.ts'
+import { handleOffsetFetch } from './handlers/09-offset-fetch.ts'
 import { handleFindCoordinator } from './handlers/10-find-coordinator.ts'
 import { handleApiVersions } from './handlers/18-api-versions.ts'
 import { handleCreateTopics } from './handlers/19-create-topics.ts'
+import { handleConsumerGroupHeartbeat } from './handlers/68-consumer-group-heartbeat.ts'
 
 /** Every handler there is, by rising key. */
 const handlers: readonly Handler[] = [
@@ -15,9 +18,12 @@ const handlers: readonly Handler[] = [
   handleFetch,
   handleListOffsets,
   handleMetadata,
+  handleOffsetCommit,
+  handleOffsetFetch,
   handleFindCoordinator,
   handleApiVersions,
-  handleCreateTopics
+  handleCreateTopics,
+  handleConsumerGroupHeartbeat
 ]
 
 /** Highest version to speak, by the API's name: to play an older Kafka. -1: the API is not spoken at all. */

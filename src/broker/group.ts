@@ -1,0 +1,116 @@
+/** One group: its offsets, and the machine of its members with its state. */
+import { type ClassicEvent, classicMachine } from '../group/classic/machine.ts'
+import type { ClassicAnswer } from '../group/classic/answers.ts'
+import { type ClassicFact, type ClassicGroup, newClassicGroup } from '../group/classic/state.ts'
+import type { HeartbeatAnswer } from '../group/consumer/heartbeat.ts'
+import { type ConsumerEvent, consumerMachine } from '../group/consumer/machine.ts'
+import { type ConsumerFact, type ConsumerGroup, newConsumerGroup } from '../group/consumer/state.ts'
+import type {
+  CommitCheck,
+  Committer,
+  Effect,
+  Machine,
+  Membership,
+  World,
+  Write
+} from '../group/machine.ts'
+import { type Offsets, noOffsets } from '../group/offsets/offsets.ts'
+import { readStored } from './stored.ts'
+
+/** A machine at work: what differs between protocols is inside. */
+export class Members<State, Event, Fact extends { readonly kind: string }, Answer> {
+  readonly #machine: Machine<State, Event, Fact, Answer> & Membership<State>
+  readonly state: State
+
+  constructor(machine: Machine<State, Event, Fact, Answer> & Membership<State>, state: State) {
+    this.#machine = machine
+    this.state = state
+  }
+
+  /** What the event makes true, as it is to be stored, and what is to be done then. */
+  decide(
+    event: Event,
+    world: World
+  ): { writes: readonly Write[]; effects: readonly Effect<Answer>[] } {
+    const { facts, effects } = this.#machine.decide(this.state, event, world)
+    const writes = facts.flatMap(fact => this.#machine.writes(fact))
+    // What changes is looked over; that a member was heard changes nothing.
+    if (writes.length > 0) this.#machine.invariants(this.state)
+    return { writes, effects }
+  }
+
+  /** Takes in what is stored. False: the part isn't this machine's. */
+  load(part: number, value: Buffer): boolean {
+    const known = this.#machine.parts.get(part)
+    if (known === undefined) return false
+    const stored = readStored(known.message, value)
+    this.#machine.apply(this.state, known.fact(stored as never))
+    return true
+  }
+
+  get empty(): boolean {
+    return this.#machine.empty(this.state)
+  }
+  get stateName(): string {
+    return this.#machine.stateName(this.state)
+  }
+  get protocolType(): string {
+    return this.#machine.protocolType(this.state)
+  }
+  subscribesTo(topic: string): boolean {
+    return this.#machine.subscribesTo(this.state, topic)
+  }
+  mayCommit(committer: Committer): number | CommitCheck {
+    return this.#machine.mayCommit(this.state, committer)
+  }
+  mayFetch(memberId: string | null, epoch: number): number {
+    return this.#machine.mayFetch(this.state, memberId, epoch)
+  }
+  mayDeleteOffsets(): number {
+    return this.#machine.mayDeleteOffsets(this.state)
+  }
+  retainedFrom(topic: string, committedAtMs: number): number | null {
+    return this.#machine.retainedFrom(this.state, topic, committedAtMs)
+  }
+}
+
+export class ConsumerMembers extends Members<
+  ConsumerGroup,
+  ConsumerEvent,
+  ConsumerFact,
+  HeartbeatAnswer
+> {
+  readonly type = 'consumer'
+
+  constructor() {
+    super(consumerMachine, newConsumerGroup())
+  }
+}
+
+/** Also of a group that has no members and only commits. */
+export class ClassicMembers extends Members<
+  ClassicGroup,
+  ClassicEvent,
+  ClassicFact,
+  ClassicAnswer
+> {
+  readonly type = 'classic'
+
+  constructor() {
+    super(classicMachine, newClassicGroup())
+  }
+}
+
+export type AnyMembers = ConsumerMembers | ClassicMembers
+
+export interface Group {
+  readonly id: string
+  /** In the store. */
+  readonly key: Buffer
+  readonly offsets: Offsets
+  members: AnyMembers
+}
+
+export function newGroup(id: string, key: Buffer, members: AnyMembers): Group {
+  return { id, key, offsets: noOffsets(), members }
+}

@@ -1,0 +1,16 @@
+/** Groups of the embedded broker. */
+import { after, before } from 'node:test'
+import { nodeCpu } from '../../src/base/node/cpu.ts'
+import { nodeEnv } from '../../src/base/node/env.ts'
+import { Broker } from '../../src/broker.ts'
+import { consumerGroupStories } from './consumer-group-stories.ts'
+
+const env = nodeEnv({ cpu: nodeCpu() })
+let broker: Broker
+
+before(async () => {
+  broker = await Broker.start()
+})
+after(() => broker.close())
+
+consumerGroupStories(() => ({ env, bootstrap: broker.bootstrap[0] ?? '' }))
