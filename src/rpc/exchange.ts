@@ -117,6 +117,11 @@ export class Exchange implements Call<Api> {
     this.#reject(error)
   }
 
+  /** The last attempt to reach the broker failed so: what to say if there is no time for another. */
+  waitsAfter(error: PlayheadError | null): void {
+    this.#undelivered = error
+  }
+
   /** The connection that it waited for could not be had. */
   undelivered(error: PlayheadError): void {
     assert(!this.wasWritten, 'what was written is not undelivered')

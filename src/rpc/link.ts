@@ -37,6 +37,8 @@ export class Link {
   readonly #lanes = new Map<LaneName, LaneQueue>()
   #failures = 0
   #notBefore = -Infinity
+  /** Why the last attempt failed. */
+  trouble: PlayheadError | null = null
 
   constructor(env: Env, node: number, address: Address, options: LinkOptions, events: LinkEvents) {
     this.env = env
@@ -83,8 +85,7 @@ export class Link {
   move(address: Address): void {
     if (address.host === this.address.host && address.port === this.address.port) return
     this.address = address
-    this.#failures = 0
-    this.#notBefore = -Infinity
+    this.answeredWell()
     for (const lane of this.#lanes.values()) lane.renew()
   }
 
@@ -110,12 +111,14 @@ export class Link {
 
   answeredWell(): void {
     this.#failures = 0
+    this.trouble = null
     this.#notBefore = -Infinity
   }
 
   /** Several lanes failing together are one failure. */
   failed(error: PlayheadError): void {
     const now = this.env.clock.monotonic()
+    this.trouble = error
     if (now >= this.#notBefore) {
       this.#failures++
       const { reconnectBackoff } = this.options
@@ -163,6 +166,7 @@ class LaneQueue {
       return exchange.fail(new PlayheadError('QUEUE_FULL', message, { retriable: true }))
     }
     this.#waiting.push(exchange)
+    if (!this.#connection) exchange.waitsAfter(this.#link.trouble)
     this.#pump()
   }
 

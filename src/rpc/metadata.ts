@@ -57,14 +57,6 @@ export function leaderOf(metadata: Metadata, topic: string, partition: number): 
   return metadata.topics.get(topic)?.partitions[partition]?.leader ?? -1
 }
 
-export function partitionOf(
-  metadata: Metadata,
-  topic: string,
-  partition: number
-): PartitionMetadata | undefined {
-  return metadata.topics.get(topic)?.partitions[partition]
-}
-
 /** The topic with this id, whatever its name. */
 export function topicById(metadata: Metadata, topicId: string): TopicMetadata | undefined {
   if (topicId === noTopicId) return undefined

@@ -8,7 +8,7 @@ import { ListGroups } from '../../src/protocol/api/list-groups.ts'
 import { Produce } from '../../src/protocol/api/produce.ts'
 import { encodeResponse } from '../../src/protocol/frame.ts'
 import type { Cluster } from '../../src/rpc/cluster.ts'
-import { type Asked, World } from './fake-broker.ts'
+import { type Asked, World, wait } from './fake-broker.ts'
 
 const beat = { groupId: 'g', generationId: 1, memberId: 'm' }
 const node0 = { to: { node: 0 } } as const
@@ -355,10 +355,6 @@ test('a connection that carries nothing ends after its idle time, one that is us
     await closed(cluster, world)
   })
 })
-
-function wait(world: World, ms: number): Promise<void> {
-  return new Promise(resolve => void world.clock.after(ms, resolve))
-}
 
 test('close ends every call, whatever it waits for, and leaves no timer and no connection', async () => {
   const world = new World()

@@ -217,3 +217,25 @@ export class FakeConnection {
     void this.#broker.answer({ api, version, correlationId, clientId, body, from: this })
   }
 }
+
+/** Plays a story on some brokers; afterwards nothing is left of the client. */
+export async function story(
+  brokers: number,
+  options: Partial<ClusterOptions>,
+  tell: (world: World, cluster: Cluster) => Promise<void>
+): Promise<void> {
+  const world = new World()
+  await world.start(brokers)
+  await world.play(async () => {
+    const cluster = world.cluster(options)
+    await tell(world, cluster)
+    await cluster.close()
+    for (const broker of world.brokers) await broker.die()
+  })
+  assert.equal(world.clock.pending, 0, 'no timer is left')
+}
+
+/** In virtual time. */
+export function wait(world: World, ms: number): Promise<void> {
+  return new Promise(resolve => void world.clock.after(ms, resolve))
+}
