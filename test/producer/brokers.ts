@@ -24,6 +24,7 @@ import { RecordSource } from '../../src/protocol/records/source.ts'
 import type { Produce } from '../../src/protocol/api/produce.ts'
 import type { RequestRead } from '../../src/protocol/schema.ts'
 import { Cluster } from '../../src/rpc/cluster.ts'
+import { MemoryCoordinator } from './coordinator.ts'
 
 /** What a broker does with the batch of one partition. */
 export type Fault =
@@ -39,6 +40,7 @@ export type Fault =
   | 'silence'
 
 export interface Produced {
+  readonly transactional: boolean
   readonly node: number
   readonly topic: string
   readonly partition: number
@@ -56,8 +58,10 @@ interface ProducerEntry {
   batches: { first: number; last: number; offset: number }[]
 }
 
-class PartitionLog {
+export class PartitionLog {
   leader: number
+  /** What a transaction has committed. */
+  readonly committed: string[] = []
   readonly values: string[] = []
   readonly producers = new Map<bigint, ProducerEntry>()
 
@@ -91,6 +95,8 @@ const silent: Log = { debug() {}, info() {}, warn() {}, error() {} }
 const cpu = nodeCpu()
 
 export interface WorldOptions {
+  /** Which protocol of transactions the cluster has finalized. Default 2. */
+  readonly transactionVersion?: number
   readonly seed?: number
   readonly brokers?: number
   readonly topics?: Readonly<Record<string, number>>
@@ -103,6 +109,7 @@ export class World {
   readonly network: MemoryNetwork
   readonly env: Env
   readonly cluster: Cluster
+  readonly coordinator: MemoryCoordinator
   readonly logs = new Map<string, Map<number, PartitionLog>>()
   /** Every Produce that came, by partition, in order. */
   readonly produced: Produced[] = []
@@ -116,8 +123,10 @@ export class World {
   readonly #sockets = new Set<Socket>()
   #ids = 1000n
 
-  constructor({ seed = 1, brokers = 2, topics = { t: 3 } }: WorldOptions = {}) {
+  constructor(options: WorldOptions = {}) {
+    const { seed = 1, brokers = 2, topics = { t: 3 }, transactionVersion = 2 } = options
     this.#brokers = brokers
+    this.coordinator = new MemoryCoordinator(transactionVersion)
     this.random = new SeededRandom(seed)
     this.network = new MemoryNetwork({ clock: this.clock, random: this.random.split('net') })
     for (const [name, count] of Object.entries(topics)) this.addTopic(name, count)
@@ -189,16 +198,19 @@ export class World {
     if (scripted !== undefined) return reply(scripted)
     switch (api.name) {
       case 'ApiVersions':
-        return reply(versions)
+        return reply({ ...versions, finalizedFeatures: this.coordinator.features })
       case 'Metadata':
         return reply(this.#metadata())
       case 'InitProducerId':
+        if ((request as { transactionalId: string | null }).transactionalId !== null) break
         return reply({ throttleTimeMs: 0, errorCode: 0, producerId: this.#ids++, producerEpoch: 0 })
       case 'Produce':
         return this.#produce(node, socket, request as RequestRead<typeof Produce>, reply)
       default:
-        throw new Error(`${api.name} is not played here`)
     }
+    const answer = this.coordinator.answer(api.name, apiVersion, request)
+    if (answer === 'cut') socket.destroy()
+    else reply(answer)
   }
 
   #produce(
@@ -238,7 +250,12 @@ export class World {
       return { errorCode: fault.code, baseOffset: -1 }
     }
     if (withoutAppend) return { errorCode: 0, baseOffset: -1 }
+    const refused = this.coordinator.produce(batch)
+    if (refused !== 0) return { errorCode: refused, baseOffset: -1 }
+    const before = log.values.length
     const { code, offset } = log.append(batch)
+    // Not when it was there already.
+    if (log.values.length > before) this.coordinator.appended(batch, log)
     if (typeof fault === 'object' && 'code' in fault) {
       return { errorCode: fault.code, baseOffset: -1 }
     }
@@ -308,6 +325,7 @@ function read(
     node,
     topic,
     partition,
+    transactional: batch.isTransactional,
     producerId: batch.producerId,
     epoch: batch.producerEpoch,
     sequence: batch.baseSequence,

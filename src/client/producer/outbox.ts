@@ -24,6 +24,8 @@ import { Topic } from './topic.ts'
 export interface ProducerCluster extends Rpc {
   readonly env: Env
   readonly metadata: Metadata
+  /** Fires when the cluster is closed. */
+  readonly closing: AbortSignal
   refresh(options?: {
     readonly topics?: readonly string[]
     readonly signal?: AbortSignal

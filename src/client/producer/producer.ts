@@ -64,6 +64,14 @@ export class Producer<K = BytesInput, V = BytesInput> {
       (settings.idempotent
         ? new ProducerIds(cluster, cluster.env, settings, signal, error => this.#gotId(error))
         : null)
+    cluster.closing.addEventListener('abort', this.#orphaned)
+    if (cluster.closing.aborted) this.#orphaned()
+  }
+
+  /** Without its cluster nothing can be sent any more. */
+  readonly #orphaned = () => {
+    this.#closing ??= Promise.resolve()
+    this.#end()
   }
 
   /**
@@ -175,6 +183,7 @@ export class Producer<K = BytesInput, V = BytesInput> {
     if (this.#abort.signal.aborted) return
     const error = closedError()
     this.#abort.abort(error)
+    this.#cluster.closing.removeEventListener('abort', this.#orphaned)
     this.#sweep?.cancel()
     this.#admission.refuseAll(error)
     this.#outbox.failAll(error)
