@@ -8,9 +8,19 @@ import { handleMetadata } from './handlers/03-metadata.ts'
 import { handleOffsetCommit } from './handlers/08-offset-commit.ts'
 import { handleOffsetFetch } from './handlers/09-offset-fetch.ts'
 import { handleFindCoordinator } from './handlers/10-find-coordinator.ts'
+import { handleJoinGroup } from './handlers/11-join-group.ts'
+import { handleHeartbeat } from './handlers/12-heartbeat.ts'
+import { handleLeaveGroup } from './handlers/13-leave-group.ts'
+import { handleSyncGroup } from './handlers/14-sync-group.ts'
+import { handleDescribeGroups } from './handlers/15-describe-groups.ts'
+import { handleListGroups } from './handlers/16-list-groups.ts'
 import { handleApiVersions } from './handlers/18-api-versions.ts'
 import { handleCreateTopics } from './handlers/19-create-topics.ts'
+import { handleTxnOffsetCommit } from './handlers/28-txn-offset-commit.ts'
+import { handleDeleteGroups } from './handlers/42-delete-groups.ts'
+import { handleOffsetDelete } from './handlers/47-offset-delete.ts'
 import { handleConsumerGroupHeartbeat } from './handlers/68-consumer-group-heartbeat.ts'
+import { handleConsumerGroupDescribe } from './handlers/69-consumer-group-describe.ts'
 
 /** Every handler there is, by rising key. */
 const handlers: readonly Handler[] = [
@@ -21,9 +31,19 @@ const handlers: readonly Handler[] = [
   handleOffsetCommit,
   handleOffsetFetch,
   handleFindCoordinator,
+  handleJoinGroup,
+  handleHeartbeat,
+  handleLeaveGroup,
+  handleSyncGroup,
+  handleDescribeGroups,
+  handleListGroups,
   handleApiVersions,
   handleCreateTopics,
-  handleConsumerGroupHeartbeat
+  handleTxnOffsetCommit,
+  handleDeleteGroups,
+  handleOffsetDelete,
+  handleConsumerGroupHeartbeat,
+  handleConsumerGroupDescribe
 ]
 
 /** Highest version to speak, by the API's name: to play an older Kafka. -1: the API is not spoken at all. */

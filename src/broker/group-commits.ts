@@ -86,17 +86,15 @@ function allowed(
   const there = groups.get(groupId)
   if (there === undefined) {
     if (epoch < 0) return [groups.obtain(groupId, () => new ClassicMembers()), KafkaError.NONE]
-    const known = knowsEpochs || transactional
-    return [
-      undefined,
-      known && !transactional ? KafkaError.GROUP_ID_NOT_FOUND : KafkaError.ILLEGAL_GENERATION
-    ]
+    const illegal = transactional || !knowsEpochs
+    return [undefined, illegal ? KafkaError.ILLEGAL_GENERATION : KafkaError.GROUP_ID_NOT_FOUND]
   }
   const { members } = there
   const verdict = members.mayCommit(committer)
   const refusal = typeof verdict === 'number' ? verdict : firstFault(verdict, asked)
-  if (refusal === KafkaError.STALE_MEMBER_EPOCH && !knowsEpochs && !transactional) {
-    return [undefined, KafkaError.UNSUPPORTED_VERSION]
+  if (refusal === KafkaError.STALE_MEMBER_EPOCH && transactional) {
+    // A producer knows no other word for it.
+    return [undefined, KafkaError.ILLEGAL_GENERATION]
   }
   if (refusal !== KafkaError.NONE) return [undefined, refusal]
   if (members.type === 'classic' && epoch >= 0) {

@@ -59,6 +59,16 @@ interface Waiting {
   readonly reject: (error: unknown) => void
 }
 
+/** What a producer wants to commit in its transaction. */
+export interface TransactionalCommit {
+  readonly transactionalId: string
+  readonly producerId: bigint
+  readonly producerEpoch: number
+  readonly groupId: string
+  /** Of TxnOffsetCommit: from 5 on the group joins the transaction by it (KIP-890). */
+  readonly version: number
+}
+
 export interface GroupHostOptions {
   readonly env: Env
   readonly store: Store
@@ -77,6 +87,11 @@ export class GroupHost {
   readonly #configs = new Map<string, ReadonlyMap<string, string>>()
   readonly #waiting = new Map<Ticket, Waiting>()
   readonly #alarms = new Map<Group, { readonly atMs: number; readonly timer: Timer }>()
+  /**
+   * Asks the transaction's coordinator whether the producer may commit now, and makes the group part of the
+   * transaction. Set by who coordinates transactions; resolves with an error code.
+   */
+  admit: (commit: TransactionalCommit) => number | Promise<number> = () => 0
   #tickets = 0
   /** What is true and not yet given to the store. */
   #changes = new Changes()

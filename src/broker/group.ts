@@ -111,6 +111,14 @@ export interface Group {
   members: AnyMembers
 }
 
+/** The group, if it is one of the classic protocol, with what takes its events. */
+export function classicGroup(
+  group: Group | undefined
+): { readonly group: Group; readonly members: ClassicMembers } | undefined {
+  const members = group?.members
+  return group && members?.type === 'classic' ? { group, members } : undefined
+}
+
 export function newGroup(id: string, key: Buffer, members: AnyMembers): Group {
   return { id, key, offsets: noOffsets(), members }
 }

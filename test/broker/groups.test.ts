@@ -3,6 +3,7 @@ import { after, before } from 'node:test'
 import { nodeCpu } from '../../src/base/node/cpu.ts'
 import { nodeEnv } from '../../src/base/node/env.ts'
 import { Broker } from '../../src/broker.ts'
+import { classicGroupStories } from './classic-group-stories.ts'
 import { consumerGroupStories } from './consumer-group-stories.ts'
 
 const env = nodeEnv({ cpu: nodeCpu() })
@@ -13,4 +14,7 @@ before(async () => {
 })
 after(() => broker.close())
 
-consumerGroupStories(() => ({ env, bootstrap: broker.bootstrap[0] ?? '' }))
+const site = () => ({ env, bootstrap: broker.bootstrap[0] ?? '' })
+
+consumerGroupStories(site)
+classicGroupStories(site)

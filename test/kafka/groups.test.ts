@@ -1,9 +1,13 @@
 /** The same stories of groups as test/broker/, told to a real Kafka. */
 import { nodeCpu } from '../../src/base/node/cpu.ts'
 import { nodeEnv } from '../../src/base/node/env.ts'
+import { classicGroupStories } from '../broker/classic-group-stories.ts'
 import { consumerGroupStories } from '../broker/consumer-group-stories.ts'
 import { kafka } from './cluster.ts'
 
 const env = nodeEnv({ cpu: nodeCpu() })
 
-consumerGroupStories(() => ({ env, bootstrap: kafka.bootstrap[0] ?? '' }))
+const site = () => ({ env, bootstrap: kafka.bootstrap[0] ?? '' })
+
+consumerGroupStories(site)
+classicGroupStories(site)

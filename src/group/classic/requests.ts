@@ -56,11 +56,8 @@ export function join(turn: ClassicTurn, event: Join): void {
   const { request, ticket } = event
   const refuse = (code: number, memberId = request.memberId) =>
     turn.answer(ticket, refusedJoin(code, memberId))
-  const { memberId, groupInstanceId: instanceId, sessionTimeoutMs } = request
-  const { minSessionTimeoutMs, maxSessionTimeoutMs, maxSize } = world.config
-  if (sessionTimeoutMs < minSessionTimeoutMs || sessionTimeoutMs > maxSessionTimeoutMs) {
-    return refuse(KafkaError.INVALID_SESSION_TIMEOUT)
-  }
+  const { memberId, groupInstanceId: instanceId } = request
+  const { maxSize } = world.config
   const there = group.members.get(memberId)
   if (there === undefined && group.members.size + group.promised.size >= maxSize) {
     if (!group.promised.has(memberId)) return refuse(KafkaError.GROUP_MAX_SIZE_REACHED)

@@ -1,0 +1,62 @@
+/** DescribeGroups: classic groups with their members. */
+import { metadataOf, noBytes } from '../../group/classic/answers.ts'
+import type { ClassicGroup } from '../../group/classic/state.ts'
+import { DescribeGroups } from '../../protocol/api/describe-groups.ts'
+import { KafkaError } from '../../protocol/errors.ts'
+import { groupOperations } from '../answers.ts'
+import { type Context, handler } from '../handler.ts'
+
+/** From here on who isn't there is an error; before it was a group that is dead. */
+const notFoundFrom = 6
+const unasked = -2147483648
+
+export const handleDescribeGroups = handler({
+  api: DescribeGroups,
+  async handle({ groups, includeAuthorizedOperations }, context) {
+    await context.cluster.groups.settled
+    const authorizedOperations = includeAuthorizedOperations ? groupOperations : unasked
+    return {
+      throttleTimeMs: 0,
+      groups: groups.map(groupId => ({
+        groupId,
+        ...describe(groupId, context),
+        authorizedOperations
+      }))
+    }
+  }
+})
+
+function describe(groupId: string, { cluster, node, version }: Context) {
+  const none = { groupState: '', protocolType: '', protocolData: '', members: [] }
+  if (groupId === '') return { ...none, errorCode: KafkaError.INVALID_GROUP_ID }
+  if (cluster.coordinators.elsewhere('group', groupId, node)) {
+    return { ...none, errorCode: KafkaError.NOT_COORDINATOR }
+  }
+  const members = cluster.groups.get(groupId)?.members
+  if (members?.type !== 'classic') {
+    const dead = { ...none, groupState: 'Dead' }
+    if (version < notFoundFrom) return { ...dead, errorCode: KafkaError.NONE }
+    const what = members === undefined ? 'not found' : 'is not a classic group'
+    const errorMessage = `Group ${groupId} ${what}.`
+    return { ...dead, errorCode: KafkaError.GROUP_ID_NOT_FOUND, errorMessage }
+  }
+  return { errorCode: KafkaError.NONE, ...described(members.state) }
+}
+
+function described({ phase, protocolType, protocol, members }: ClassicGroup) {
+  const formed = phase === 'Stable'
+  return {
+    groupState: phase,
+    protocolType: protocolType ?? '',
+    protocolData: formed ? (protocol ?? '') : '',
+    members: [...members.values()].map(member => ({
+      memberId: member.memberId,
+      groupInstanceId: member.instanceId,
+      clientId: member.clientId,
+      clientHost: member.clientHost,
+      // While it is being made anew, what members say and get means nothing.
+      memberMetadata: (formed ? metadataOf(member, protocol) : undefined) ?? noBytes,
+      memberAssignment: formed ? member.assignment : noBytes
+    }))
+  }
+}

@@ -1,0 +1,30 @@
+/** ListGroups: the groups that this broker coordinates. */
+import { ListGroups } from '../../protocol/api/list-groups.ts'
+import { KafkaError } from '../../protocol/errors.ts'
+import { handler } from '../handler.ts'
+
+/** As Kafka spells them here. */
+const typeNames = { classic: 'Classic', consumer: 'Consumer' } as const
+
+export const handleListGroups = handler({
+  api: ListGroups,
+  async handle({ statesFilter, typesFilter }, { cluster, node }) {
+    await cluster.groups.settled
+    const states = filter(statesFilter)
+    const types = filter(typesFilter)
+    const groups = []
+    for (const { id: groupId, members } of cluster.groups.all) {
+      if (cluster.coordinators.elsewhere('group', groupId, node)) continue
+      const { stateName: groupState, protocolType, type } = members
+      if (!states(groupState) || !types(type)) continue
+      groups.push({ groupId, protocolType, groupState, groupType: typeNames[type] })
+    }
+    return { throttleTimeMs: 0, errorCode: KafkaError.NONE, groups }
+  }
+})
+
+/** Nothing named: everything passes. */
+function filter(names: readonly string[]): (name: string) => boolean {
+  const wanted = new Set(names.map(name => name.toLowerCase()))
+  return name => wanted.size === 0 || wanted.has(name.toLowerCase())
+}
