@@ -5,8 +5,9 @@
  * agree on where they are, and the connection ends (invariant P6).
  *
  * A request whose call was given up stays in line until it is answered: its answer is checked and dropped.
- * When a deadline passes and nothing at all has arrived since the oldest unanswered request was written, the
- * peer is taken for gone and the connection ends; otherwise it is slow, and stays.
+ * When a deadline passes and no answer has come since the oldest unanswered request was written, the peer is
+ * taken for gone and the connection ends; otherwise it is slow, and stays. Bytes alone are no sign of life: they
+ * may all belong to a frame that a peer gone wrong has announced and that never ends.
  *
  * Writes need no gathering here: the network sends what one turn wrote in one go (see net/tcp.ts).
  */
@@ -62,7 +63,7 @@ export interface ConnectionOwner {
   onReady(): void
   /** There is room for another request again. */
   onRoom(): void
-  /** A deadline passed, and nothing at all has come for long: the connection ends. */
+  /** A deadline passed, and no answer has come for long: the connection ends. */
   onSilence(): void
   /** `error` is null when it ended because it was idle, or was told to. */
   onClosed(error: PlayheadError | null): void
@@ -94,7 +95,7 @@ export class Connection implements Carrier {
   #resolveGone: () => void = () => {}
   #state: State = 'opening'
   #correlationId = 0
-  #receivedAt = -1
+  #answeredAt = -1
   #usedAt: number
   #blocked = false
   /** The session must be renewed: new requests wait until what is on its way is answered, and it is. */
@@ -252,9 +253,9 @@ export class Connection implements Carrier {
   expired(exchange: Exchange): void {
     const since = this.#inFlight.peek()?.writtenAt ?? exchange.writtenAt
     const silentMs = this.#env.clock.monotonic() - since
-    if (this.#receivedAt > since || silentMs < silenceMs || this.#state === 'closed') return
+    if (this.#answeredAt > since || silentMs < silenceMs || this.#state === 'closed') return
     this.#owner.onSilence()
-    const what = `${this.place} sent nothing for ${Math.round(silentMs)} ms`
+    const what = `${this.place} answered nothing for ${Math.round(silentMs)} ms`
     this.destroy(new PlayheadError('TIMED_OUT', what))
   }
 
@@ -311,7 +312,6 @@ export class Connection implements Carrier {
 
   #received(chunk: Buffer): void {
     if (this.#state === 'closed') return
-    this.#receivedAt = this.#env.clock.monotonic()
     try {
       this.#splitter.push(chunk)
     } catch (error) {
@@ -330,6 +330,7 @@ export class Connection implements Carrier {
       throw malformed(`an answer with correlation id ${correlationId} where ${expected} is next`)
     }
     this.#inFlight.shift()
+    this.#answeredAt = this.#env.clock.monotonic()
     if (exchange.settled) {
       this.#env.log.debug('late answer dropped', { api: exchange.api.name, place: this.place })
     } else {

@@ -133,6 +133,10 @@ export class FakeBroker {
     return this.asked.filter(asked => asked.api.key === api.key) as unknown as Asked<A>[]
   }
 
+  get alive(): boolean {
+    return this.#stop !== null
+  }
+
   async listen(): Promise<void> {
     const net = this.#world.network.node(this.host)
     const listener = await net.listen({ host: this.host, port: 9092 }, socket => {
@@ -146,6 +150,7 @@ export class FakeBroker {
   /** Refuses connections from now on, and cuts those there are. */
   async die(): Promise<void> {
     await this.#stop?.()
+    this.#stop = null
     for (const connection of this.connections) connection.socket.destroy()
   }
 
