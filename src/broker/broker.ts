@@ -179,6 +179,7 @@ export class EmbeddedBroker {
 
   async #close(): Promise<void> {
     this.#cluster.control.close()
+    this.#cluster.transactions.close()
     await Promise.all([...this.#servers.values()].map(server => server.close()))
     this.#cluster.groups.close()
     await this.#cluster.store.close()

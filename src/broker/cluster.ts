@@ -15,6 +15,7 @@ import { GroupHost } from './group-host.ts'
 import type { Context, Dispatch, Handler, Reply } from './handler.ts'
 import { spaces } from './keys.ts'
 import type { Partition } from './partition.ts'
+import { Transactions } from './transactions.ts'
 import { StoredCluster, readStored, writeStored } from './stored.ts'
 
 /** One broker of the cluster. */
@@ -53,6 +54,7 @@ export class BrokerCluster {
   readonly catalog: Catalog
   readonly control: Control
   readonly groups: GroupHost
+  readonly transactions: Transactions
   readonly clusterId: string
   /** By id, in rising order. */
   readonly nodes = new Map<number, BrokerNode>()
@@ -72,6 +74,13 @@ export class BrokerCluster {
     this.control = new Control(env.clock, id => this.catalog.topicById(id)?.name)
     const topics = catalogTopics(this.catalog)
     this.groups = new GroupHost({ env, store, topics, settings: options.settings.groups })
+    this.transactions = new Transactions({
+      env,
+      store,
+      catalog: this.catalog,
+      newProducerId: changes => this.newProducerId(changes),
+      offsets: this.groups
+    })
     const stored = store.get(clusterKey)
     const known = stored === undefined ? undefined : readStored(StoredCluster, stored)
     this.clusterId = known?.clusterId ?? env.cpu.randomBytes(16).toString('base64url')
@@ -82,10 +91,13 @@ export class BrokerCluster {
   /** Takes in what is stored, and stores what is new about the cluster itself. */
   async load(): Promise<void> {
     this.catalog.load()
-    const changes = this.#reserveProducerIds()
+    const changes = new Changes()
+    this.#reserveProducerIds(changes)
     this.elect(changes)
     await this.store.commit(changes)
     this.groups.load()
+    // Last: it may end a transaction whose time is up, with its markers and offsets.
+    this.transactions.load()
     this.catalog.watch(({ created, grown, deleted }) => {
       const topic = created ?? grown ?? deleted
       if (topic !== undefined) this.groups.topicChanged(topic, deleted !== undefined)
@@ -112,10 +124,10 @@ export class BrokerCluster {
     return ++this.#connectionIds
   }
 
-  /** An id that no producer ever had. */
-  async newProducerId(): Promise<bigint> {
+  /** An id that no producer ever had, once `changes` are stored. */
+  newProducerId(changes: Changes): bigint {
     const id = this.#nextProducerId++
-    if (id >= this.#storedProducerId) await this.store.commit(this.#reserveProducerIds())
+    if (id >= this.#storedProducerId) this.#reserveProducerIds(changes)
     return id
   }
 
@@ -215,10 +227,10 @@ export class BrokerCluster {
     return found
   }
 
-  #reserveProducerIds(): Changes {
+  #reserveProducerIds(changes: Changes): void {
     this.#storedProducerId = this.#nextProducerId + producerIdBlock
     const { clusterId } = this
     const value = writeStored(StoredCluster, { clusterId, nextProducerId: this.#storedProducerId })
-    return new Changes().put(clusterKey, value)
+    changes.put(clusterKey, value)
   }
 }

@@ -16,9 +16,16 @@ import { handleDescribeGroups } from './handlers/15-describe-groups.ts'
 import { handleListGroups } from './handlers/16-list-groups.ts'
 import { handleApiVersions } from './handlers/18-api-versions.ts'
 import { handleCreateTopics } from './handlers/19-create-topics.ts'
+import { handleInitProducerId } from './handlers/22-init-producer-id.ts'
+import { handleAddPartitionsToTxn } from './handlers/24-add-partitions-to-txn.ts'
+import { handleAddOffsetsToTxn } from './handlers/25-add-offsets-to-txn.ts'
+import { handleEndTxn } from './handlers/26-end-txn.ts'
 import { handleTxnOffsetCommit } from './handlers/28-txn-offset-commit.ts'
 import { handleDeleteGroups } from './handlers/42-delete-groups.ts'
 import { handleOffsetDelete } from './handlers/47-offset-delete.ts'
+import { handleDescribeProducers } from './handlers/61-describe-producers.ts'
+import { handleDescribeTransactions } from './handlers/65-describe-transactions.ts'
+import { handleListTransactions } from './handlers/66-list-transactions.ts'
 import { handleConsumerGroupHeartbeat } from './handlers/68-consumer-group-heartbeat.ts'
 import { handleConsumerGroupDescribe } from './handlers/69-consumer-group-describe.ts'
 
@@ -39,9 +46,16 @@ const handlers: readonly Handler[] = [
   handleListGroups,
   handleApiVersions,
   handleCreateTopics,
+  handleInitProducerId,
+  handleAddPartitionsToTxn,
+  handleAddOffsetsToTxn,
+  handleEndTxn,
   handleTxnOffsetCommit,
   handleDeleteGroups,
   handleOffsetDelete,
+  handleDescribeProducers,
+  handleDescribeTransactions,
+  handleListTransactions,
   handleConsumerGroupHeartbeat,
   handleConsumerGroupDescribe
 ]

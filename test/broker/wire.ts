@@ -56,18 +56,19 @@ export class Wire {
     return wire
   }
 
-  ask<Req extends Fields, Res extends Fields>(
+  async ask<Req extends Fields, Res extends Fields>(
     api: Api<Req, Res>,
     version: number,
     body: Written<Req>
   ): Promise<Read<Res>> {
     const correlationId = ++this.#id
-    const answer = new Promise<Buffer>((resolve, reject) => {
+    const request = encodeRequest(api, version, { correlationId, clientId: 'wire' }, body)
+    const frame = await new Promise<Buffer>((resolve, reject) => {
       if (this.#socket === undefined) return reject(new Error('closed'))
       this.#waiting.set(correlationId, { resolve, reject })
+      this.#socket.write(request)
     })
-    this.#socket?.write(encodeRequest(api, version, { correlationId, clientId: 'wire' }, body))
-    return answer.then(frame => decodeResponse(api as Api<Fields, Res>, version, frame))
+    return decodeResponse(api as Api<Fields, Res>, version, frame)
   }
 
   /** Sends bytes as they are. */

@@ -71,7 +71,33 @@ function answerFor(
   }
   const batch = onlyBatchOf(data.records, topic, context)
   if (batch instanceof Fault) return failed(index, batch.code, batch.message)
+  const stranger = transactionFault(request, batch, partition, context, appends)
+  if (stranger !== KafkaError.NONE) return failed(index, stranger)
   return append(partition, topic, batch, context, appends)
+}
+
+/** From this version on a Produce adds its partitions to the transaction by itself (KIP-890). */
+const addsPartitions = 12
+
+function transactionFault(
+  { transactionalId }: Request,
+  batch: BatchView,
+  { topic, index }: Partition,
+  { version, cluster }: Context,
+  { changes }: Appends
+): number {
+  if (!batch.isTransactional) return KafkaError.NONE
+  if (transactionalId === null) return KafkaError.INVALID_REQUEST
+  const { transactions } = cluster
+  const { producerId, producerEpoch } = batch
+  const who = { transactionalId, producerId, producerEpoch }
+  const code =
+    version >= addsPartitions
+      ? transactions.addPartition(who, topic, index, changes)
+      : transactions.verifyPartition(who, topic, index)
+  if (code === KafkaError.PRODUCER_FENCED) return KafkaError.INVALID_PRODUCER_EPOCH
+  const abortable = code === KafkaError.INVALID_TXN_STATE && version >= 11
+  return abortable ? KafkaError.TRANSACTION_ABORTABLE : code
 }
 
 function append(
