@@ -91,7 +91,8 @@ export class Connection implements Carrier {
   readonly #splitter: FrameSplitter
   readonly #inFlight: Fifo<Exchange>
   /** The socket has closed. */
-  readonly #gone: Promise<void>
+  /** Resolves when the socket is closed. */
+  readonly gone: Promise<void>
   #resolveGone: () => void = () => {}
   #state: State = 'opening'
   #correlationId = 0
@@ -120,7 +121,7 @@ export class Connection implements Carrier {
     this.#options = options
     this.#owner = owner
     this.#usedAt = env.clock.monotonic()
-    this.#gone = new Promise(resolve => {
+    this.gone = new Promise(resolve => {
       this.#resolveGone = resolve
     })
     // One more: a renewed authentication must find room in a full line.
@@ -230,7 +231,7 @@ export class Connection implements Carrier {
    * that are still in the kernel (produced with acks=0); a peer that does not end too is left after a while.
    */
   close(why: PlayheadError): Promise<void> {
-    if (this.#state === 'closed') return this.#gone
+    if (this.#state === 'closed') return this.gone
     const opening = this.#state === 'opening'
     this.#stop()
     for (let next = this.#inFlight.shift(); next; next = this.#inFlight.shift()) next.fail(why)
@@ -240,7 +241,7 @@ export class Connection implements Carrier {
       this.#timer = this.#env.clock.after(closingMs, () => this.#socket.destroy())
     }
     this.#owner.onClosed(null)
-    return this.#gone
+    return this.gone
   }
 
   #stop(): void {

@@ -36,6 +36,7 @@ export class Link {
   readonly #events: LinkEvents
   readonly #lanes = new Map<LaneName, LaneQueue>()
   #failures = 0
+  readonly #leaving = new Set<Promise<void>>()
   #notBefore = -Infinity
   /** Why the last attempt failed. */
   trouble: PlayheadError | null = null
@@ -97,11 +98,20 @@ export class Link {
 
   /** No connection, and nothing waits for one. */
   get empty(): boolean {
-    return this.#lanes.size === 0
+    return this.#lanes.size === 0 && this.#leaving.size === 0
   }
 
-  close(why: PlayheadError): Promise<unknown> {
-    return Promise.all([...this.#lanes.values()].map(lane => lane.close(why)))
+  /** Resolves when no connection is left, those included that were on their way out before. */
+  async close(why: PlayheadError): Promise<void> {
+    await Promise.all([...this.#lanes.values()].map(lane => lane.close(why)))
+    await Promise.all(this.#leaving)
+  }
+
+  /** Told by a lane: a connection has ended its side; its socket goes when the broker has answered that. */
+  leaves(connection: Connection): void {
+    const { gone } = connection
+    this.#leaving.add(gone)
+    void gone.then(() => this.#leaving.delete(gone))
   }
 
   /** Told by a lane. */
@@ -242,6 +252,7 @@ class LaneQueue {
   #lost(connection: Connection, error: PlayheadError | null): void {
     this.#ending.delete(connection)
     if (this.#connection === connection) this.#connection = null
+    this.#link.leaves(connection)
     if (this.#closed) return
     if (error) this.#trouble(connection, error)
     this.#pump()
