@@ -5,9 +5,9 @@
  * agree on where they are, and the connection ends (invariant P6).
  *
  * A request whose call was given up stays in line until it is answered: its answer is checked and dropped.
- * When a deadline passes and no answer has come since the oldest unanswered request was written, the peer is
- * taken for gone and the connection ends; otherwise it is slow, and stays. Bytes alone are no sign of life: they
- * may all belong to a frame that a peer gone wrong has announced and that never ends.
+ * When a deadline passes and no answer has come for three seconds although one was due, the peer is taken for
+ * gone and the connection ends; otherwise it is slow, and stays. Bytes alone are no sign of life: they may all
+ * belong to a frame that a peer gone wrong has announced and that never ends.
  *
  * Writes need no gathering here: the network sends what one turn wrote in one go (see net/tcp.ts).
  */
@@ -252,9 +252,10 @@ export class Connection implements Carrier {
   }
 
   expired(exchange: Exchange): void {
-    const since = this.#inFlight.peek()?.writtenAt ?? exchange.writtenAt
+    const waitedSince = this.#inFlight.peek()?.writtenAt ?? exchange.writtenAt
+    const since = Math.max(waitedSince, this.#answeredAt)
     const silentMs = this.#env.clock.monotonic() - since
-    if (this.#answeredAt > since || silentMs < silenceMs || this.#state === 'closed') return
+    if (silentMs < silenceMs || this.#state === 'closed') return
     this.#owner.onSilence()
     const what = `${this.place} answered nothing for ${Math.round(silentMs)} ms`
     this.destroy(new PlayheadError('TIMED_OUT', what))
