@@ -43,20 +43,30 @@ for (const transactionVersion of [1, 2]) {
           world.random.chance(1 / oneIn) ? { cut: true, append: world.random.chance(0.5) } : 'none'
         const producer = new Producer(world.cluster, { transactionalId: 'x' })
         const wanted: string[] = []
+        let last: number | undefined
         const program = async () => {
           for (let i = 0; i < 15; i++) {
             const tx = await producer.begin()
             const values = [0, 1, 2].map(partition => ({ partition, value: `${i}.${partition}` }))
-            await tx.sendMany('t', values)
-            if (world.random.chance(0.3)) await tx.abort()
+            const offsets = [{ topic: 'in', partition: 0, offset: i }]
+            // Half the time nobody waits for what the end of the transaction then has to wait for.
+            const work = Promise.all([
+              tx.sendMany('t', values),
+              tx.commitOffsets({ group: 'g', offsets })
+            ])
+            const waited = world.random.chance(0.5)
+            if (waited) await work
+            if (world.random.chance(0.3)) await Promise.allSettled([tx.abort(), work])
             else {
-              await tx.commit()
+              await Promise.all([tx.commit(), work])
               wanted.push(...values.map(({ value }) => value))
+              last = i
             }
           }
         }
         await world.play(program())
         assert.deepEqual(committed(world).sort(), wanted.sort())
+        assert.equal(world.coordinator.offsets.get('g in-0'), last)
         await world.play(producer.close())
         await world.play(world.cluster.close())
         await world.clock.advance(1000)

@@ -58,7 +58,10 @@ export class Transactions implements IdentitySource {
   /** Why the open transaction can only be aborted, or why there will be none. */
   #failure: PlayheadError | null = null
   readonly #added = new Set<PartitionQueue>()
+  /** To be added, or about to be. */
+  readonly #asked = new Set<PartitionQueue>()
   readonly #toAdd = new Set<PartitionQueue>()
+  readonly #working = new Set<Promise<unknown>>()
   #adding = false
   readonly #groups = new Set<string>()
   /** The coordinator may know of the open transaction. */
@@ -123,8 +126,10 @@ export class Transactions implements IdentitySource {
       this.#added.add(partition)
       return true
     }
+    if (this.#asked.has(partition)) return false
+    this.#asked.add(partition)
     this.#toAdd.add(partition)
-    void this.#addPartitions()
+    if (!this.#adding) void this.#work(this.#addPartitions())
     return false
   }
 
@@ -136,16 +141,21 @@ export class Transactions implements IdentitySource {
   }
 
   async commitOffsets(offsets: TransactionOffsets): Promise<void> {
-    const { group } = offsets
     this.#mustBeGood()
-    if (offsets.offsets.length === 0) return
+    if (offsets.offsets.length > 0) await this.#work(this.#commitOffsets(offsets))
+  }
+
+  async #commitOffsets(offsets: TransactionOffsets): Promise<void> {
+    const { group } = offsets
+    const identity = this.#identity()
+    this.#begun = true
     try {
-      this.#begun = true
       if (!this.#version2 && !this.#groups.has(group)) {
-        await this.#coordinator.addGroup(this.#identity(), group)
+        await this.#coordinator.addGroup(identity, group)
       }
       this.#groups.add(group)
-      await this.#coordinator.commitOffsets(this.#identity(), offsets, this.#version2)
+      if (this.#failure !== null) throw this.#failure
+      await this.#coordinator.commitOffsets(identity, offsets, this.#version2)
     } catch (error) {
       if (error instanceof PlayheadError) this.#fail(error)
       throw error
@@ -156,6 +166,7 @@ export class Transactions implements IdentitySource {
     if (this.#state === 'open' && this.#failure === null) {
       this.#state = 'ending'
       await this.#host.flush()
+      await this.#workDone()
     }
     if (this.#stateNow() === 'fenced') throw this.#fencedError()
     if (this.#failure !== null) {
@@ -176,12 +187,12 @@ export class Transactions implements IdentitySource {
     if (this.#state === 'fenced') throw this.#fencedError()
     if (this.#state !== 'open' && this.#state !== 'ending') throw this.#noneOpen()
     this.#state = 'ending'
-    const cause = this.#failure
-    await this.#host.drop(
-      new PlayheadError('TRANSACTION_ABORTED', `${this.#what}: aborted`, {
-        cause: cause ?? undefined
-      })
-    )
+    const cause = this.#failure ?? undefined
+    const error = new PlayheadError('TRANSACTION_ABORTED', `${this.#what}: aborted`, { cause })
+    this.#failure = error
+    await this.#host.drop(error)
+    await this.#workDone()
+    if (this.#stateNow() === 'fenced') throw this.#fencedError()
     await this.#end(false)
   }
 
@@ -189,9 +200,27 @@ export class Transactions implements IdentitySource {
   #finished(state: TransactionState): void {
     this.#state = state
     this.#added.clear()
+    this.#asked.clear()
     this.#toAdd.clear()
     this.#groups.clear()
     this.#begun = false
+  }
+
+  /**
+   * A request of the open transaction. Its end waits for all of them: one that is tried again would else arrive
+   * in the next transaction, with the epoch of this one, and look like another producer.
+   */
+  async #work<T>(request: Promise<T>): Promise<T> {
+    this.#working.add(request)
+    try {
+      return await request
+    } finally {
+      this.#working.delete(request)
+    }
+  }
+
+  async #workDone(): Promise<void> {
+    while (this.#working.size > 0) await Promise.allSettled(this.#working)
   }
 
   #fail(error: PlayheadError): void {
@@ -266,7 +295,6 @@ export class Transactions implements IdentitySource {
 
   /** One request at a time, for all that wait. */
   async #addPartitions(): Promise<void> {
-    if (this.#adding) return
     this.#adding = true
     try {
       while (this.#toAdd.size > 0 && this.#failure === null) {
