@@ -44,3 +44,19 @@ export {
   type RecordMetadata,
   type Serializer
 } from './client/producer/record.ts'
+export type { CloseOptions, Consumer, PartitionLag } from './client/consumer/consumer.ts'
+export type { ConsumerEventName, ConsumerEvents, StallReason } from './client/consumer/events.ts'
+export type {
+  AssignOptions,
+  ConsumerOptions,
+  GroupOptions,
+  GroupProtocol,
+  StartFrom,
+  TopicPartition,
+  TopicPartitionOffset
+} from './client/consumer/options.ts'
+export { JumpedError, type JumpReason } from './client/consumer/playhead.ts'
+export type { PollOptions } from './client/consumer/readers.ts'
+export type { ConsumerBatch, ConsumerRecord } from './client/consumer/record.ts'
+export type { Handler, HandlerContext, RunOptions } from './client/consumer/run.ts'
+export { bytes, json, type Serde, string } from './client/serde.ts'

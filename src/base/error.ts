@@ -30,6 +30,8 @@ export const errorCodes = {
   /** SASL or TLS refused us, or we refused the broker. */
   AUTHENTICATION_FAILED: 'authentication failed',
   AUTHORIZATION_FAILED: 'not authorized',
+  /** A serde could not read a record's key or value. */
+  DESERIALIZATION_FAILED: 'deserialization failed',
   UNKNOWN_TOPIC: 'unknown topic',
   UNKNOWN_PARTITION: 'unknown partition',
   UNKNOWN_GROUP: 'unknown group',

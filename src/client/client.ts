@@ -6,6 +6,8 @@ import type { Env } from '../base/env.ts'
 import { Cluster } from '../rpc/cluster.ts'
 import type { ClusterOptions } from '../rpc/options.ts'
 import { Admin } from './admin/admin.ts'
+import { Consumer } from './consumer/consumer.ts'
+import type { ConsumerOptions } from './consumer/options.ts'
 import type { ProducerOptions } from './producer/options.ts'
 import { Producer } from './producer/producer.ts'
 import type { BytesInput } from './producer/record.ts'
@@ -22,6 +24,11 @@ export class Client implements AsyncDisposable {
   /** A producer: idempotent, and to all replicas, unless the options say otherwise. */
   producer<K = BytesInput, V = BytesInput>(options: ProducerOptions<K, V> = {}): Producer<K, V> {
     return new Producer(this.cluster, options)
+  }
+
+  /** A consumer: in a group, or of the partitions that it is given. Joins when its first record is asked for. */
+  consumer<K = Buffer, V = Buffer>(options: ConsumerOptions<K, V>): Consumer<K, V> {
+    return new Consumer(this.cluster, options)
   }
 
   /** Topics, groups, offsets, and the rewinding of live groups. Needs no close of its own. */

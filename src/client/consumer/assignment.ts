@@ -1,0 +1,123 @@
+/**
+ * The partitions that a consumer has: a playhead for each, from the moment it is given until it is given up. In order,
+ * when the group asks for it back: nothing more is delivered, what runs may end, what was processed is committed, then
+ * it is let go. Or at once, when it is lost.
+ */
+import { PlayheadError } from '../../base/error.ts'
+import type { Commits } from './commits.ts'
+import type { Events } from './events.ts'
+import type { TopicIdPartition } from './offsets.ts'
+import { invalid, type Settings, type TopicPartition } from './options.ts'
+import { nameOf, partitionKey, Playhead, type PlayheadHost, type Start } from './playhead.ts'
+
+export interface AssignmentHost {
+  readonly settings: Settings
+  readonly events: Events
+  readonly commits: Commits | null
+  readonly playheads: PlayheadHost
+  /** It has nothing to deliver any more. */
+  forget(playhead: Playhead): void
+  /** Whoever asks for records looks again. */
+  wake(): void
+  /** Something went wrong that isn't the application's to mend. */
+  report(error: PlayheadError, what: string): void
+}
+
+export class Assignment {
+  readonly #host: AssignmentHost
+  readonly #byKey = new Map<string, Playhead>()
+
+  constructor(host: AssignmentHost) {
+    this.#host = host
+  }
+
+  playheads(): IterableIterator<Playhead> {
+    return this.#byKey.values()
+  }
+
+  /** Those that are not being given up. */
+  kept(): Playhead[] {
+    return [...this.#byKey.values()].filter(playhead => playhead.state !== 'revoking')
+  }
+
+  get(tp: TopicPartition): Playhead | undefined {
+    return this.#byKey.get(partitionKey(tp.topic, tp.partition))
+  }
+
+  /** Throws INVALID_ARGUMENT when the application names a partition that isn't its. */
+  need(tp: TopicPartition): Playhead {
+    const playhead = this.get(tp)
+    if (playhead !== undefined && playhead.state !== 'revoking') return playhead
+    throw invalid(`${nameOf(tp)} is not assigned to this consumer`)
+  }
+
+  /** `start` says, by partition key, where to begin: an offset, or where to look for it. */
+  assign(partitions: readonly TopicIdPartition[], start: (key: string) => Start | number): void {
+    const { playheads: host, events } = this.#host
+    const assigned: Playhead[] = []
+    for (const tp of partitions) {
+      const from = start(partitionKey(tp.topic, tp.partition))
+      const playhead = new Playhead(host, tp, typeof from === 'number' ? 'earliest' : from)
+      this.#byKey.set(playhead.key, playhead)
+      assigned.push(playhead)
+      if (typeof from === 'number') playhead.place(playhead.epoch, { offset: from })
+      else host.locate(playhead)
+    }
+    events.emit('assigned', { partitions: publicOf(assigned) })
+  }
+
+  async revoke(partitions: readonly TopicPartition[]): Promise<void> {
+    const { commits, settings, events } = this.#host
+    const playheads = this.#owned(partitions)
+    for (const playhead of playheads) {
+      playhead.beginRevoke()
+      this.#host.forget(playhead)
+    }
+    this.#host.wake()
+    await Promise.all(playheads.map(playhead => playhead.free()))
+    const ours = playheads.filter(playhead => playhead.alive)
+    if (commits !== null) {
+      if (settings.autoCommit) commits.wantProcessed(ours)
+      await commits.settle(ours).catch((error: unknown) => {
+        if (!(error instanceof PlayheadError)) throw error
+        this.#host.report(
+          error,
+          'what was processed before partitions were given up is not committed'
+        )
+      })
+      for (const playhead of ours) await commits.landed(playhead)
+    }
+    // Some may have been lost meanwhile, and said to be.
+    const released = ours.filter(playhead => playhead.alive)
+    for (const playhead of released) this.#end(playhead, false)
+    if (released.length > 0) events.emit('revoked', { partitions: publicOf(released) })
+  }
+
+  lose(partitions: readonly TopicPartition[], why: string): void {
+    const playheads = this.#owned(partitions)
+    for (const playhead of playheads) this.#end(playhead, true)
+    this.#host.wake()
+    if (playheads.length === 0) return
+    this.#host.events.emit('lost', { partitions: publicOf(playheads), why })
+  }
+
+  /** All at once, without a word. */
+  endAll(): void {
+    for (const playhead of this.#byKey.values()) this.#end(playhead, true)
+  }
+
+  #end(playhead: Playhead, lost: boolean): void {
+    playhead.end(lost)
+    this.#host.forget(playhead)
+    this.#host.commits?.forget(playhead)
+    if (this.#byKey.get(playhead.key) === playhead) this.#byKey.delete(playhead.key)
+  }
+
+  #owned(partitions: readonly TopicPartition[]): Playhead[] {
+    return partitions.flatMap(tp => this.get(tp) ?? [])
+  }
+}
+
+export function publicOf(playheads: readonly Playhead[]): TopicPartition[] {
+  return playheads.map(({ topic, partition }) => ({ topic, partition }))
+}

@@ -1,0 +1,485 @@
+/**
+ * The consumer that applications use. It wires together the parts that each know one thing: group and membership (whose
+ * partitions), assignment (what is ours), positions (where they start), fetcher and sources (bytes), delivery and its
+ * readers (records), commits (what was processed), vigil (what takes too long).
+ *
+ * Nothing happens before the first record is asked for.
+ */
+import type { Timer } from '../../base/env.ts'
+import { PlayheadError } from '../../base/error.ts'
+import { rewindableMark } from '../../protocol/embedded/rewind-envelope.ts'
+import { kafkaErrorName } from '../../protocol/errors.ts'
+import type { LaneName } from '../../rpc/call.ts'
+import type { Cluster } from '../../rpc/cluster.ts'
+import { sleep } from '../../rpc/retry.ts'
+import { Assignment, publicOf } from './assignment.ts'
+import { Unpacker } from './chunk.ts'
+import { Commits } from './commits.ts'
+import { Delivery } from './delivery.ts'
+import { type ConsumerEventName, type ConsumerEvents, Events } from './events.ts'
+import { Fetcher } from './fetcher.ts'
+import { Group } from './group.ts'
+import {
+  type ConsumerOptions,
+  invalid,
+  type Settings,
+  settingsOf,
+  startOf,
+  type TopicPartition,
+  type TopicPartitionOffset
+} from './options.ts'
+import { nameOf, partitionKey, type Playhead } from './playhead.ts'
+import { Positions } from './positions.ts'
+import { BatchReader, type PollOptions, PollReader, RecordReader } from './readers.ts'
+import type { ConsumerBatch, ConsumerRecord, Decoding } from './record.ts'
+import { type Handler, Runner, type RunOptions } from './run.ts'
+import { Vigil } from './vigil.ts'
+
+export interface PartitionLag extends TopicPartition {
+  /** Offsets between the position and the end, those that hold no record included; null: not known yet. */
+  readonly lag: number | null
+}
+
+export interface CloseOptions {
+  /** For handlers of `run` to end, commits to be acknowledged and the group to be left, all together. Default 30,000. */
+  readonly timeoutMs?: number
+}
+
+let instances = 0
+
+export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerRecord<K, V>> {
+  readonly #cluster: Cluster
+  readonly #settings: Settings
+  readonly #events: Events
+  readonly #lane: string
+  readonly #delivery: Delivery<K, V>
+  readonly #poller: PollReader<K, V>
+  readonly #fetcher: Fetcher
+  readonly #positions: Positions
+  readonly #commits: Commits | null
+  readonly #group: Group | null
+  readonly #assignment: Assignment
+  readonly #vigil: Vigil
+  readonly #closing = new AbortController()
+  #runner: Runner<K, V> | null = null
+  #unwatch: (() => void) | null = null
+  #started = false
+  #closed: Promise<void> | null = null
+
+  /** Throws INVALID_ARGUMENT. Made by `kafka.consumer(options)`. */
+  constructor(cluster: Cluster, options: ConsumerOptions<K, V>) {
+    const settings = settingsOf(options as ConsumerOptions<never, never>)
+    this.#cluster = cluster
+    this.#settings = settings
+    this.#lane = `consumer-${++instances}`
+    this.#events = new Events(cluster.env.log, settings.group ?? 'consumer')
+    this.#delivery = this.#makeDelivery()
+    this.#poller = new PollReader(this.#delivery)
+    this.#fetcher = this.#makeFetcher()
+    const { group } = settings
+    const lane: LaneName = `group:${this.#lane}`
+    this.#group = group === null ? null : this.#makeGroup(group, lane)
+    this.#commits = group === null ? null : this.#makeCommits(group, lane)
+    this.#positions = this.#makePositions()
+    this.#assignment = this.#makeAssignment()
+    this.#vigil = this.#makeVigil()
+  }
+
+  // Reading
+
+  /** Each record; processed when the next is asked for. Ends when the consumer is closed. */
+  [Symbol.asyncIterator](): AsyncIterableIterator<ConsumerRecord<K, V>, undefined> {
+    return new RecordReader(this.#delivery)
+  }
+
+  /** Batches of records, the fast way: a batch is processed when the next is asked for. */
+  batches(): AsyncIterableIterator<ConsumerBatch<K, V>, undefined> {
+    return new BatchReader(this.#delivery)
+  }
+
+  /** Calls `handler` for each record until the consumer is closed, `signal` fires, or a handler rejects. */
+  async run(handler: Handler<K, V>, options: RunOptions = {}): Promise<void> {
+    const runner = new Runner(this.#delivery, handler, options)
+    this.#runner = runner
+    await runner.run(options.signal)
+  }
+
+  /** Up to `maxRecords` of what is there; waits up to `timeoutMs` for the first. Processed at the next poll. */
+  async poll(options: PollOptions = {}): Promise<ConsumerRecord<K, V>[]> {
+    return await this.#poller.poll(options)
+  }
+
+  // Committing
+
+  /**
+   * Commits what was processed. With `commit: 'manual'` that includes the record, batch or poll in hand: to call it says
+   * that they are done. Rejects when a partition was lost meanwhile (STALE_GENERATION), when the coordinator refuses, and
+   * with TIMED_OUT when the outcome is unknown.
+   */
+  async commit(): Promise<void> {
+    const commits = this.#needCommits()
+    if (!this.#settings.autoCommit) this.#delivery.reader?.reportInHand()
+    commits.wantProcessed(this.#assignment.playheads())
+    await commits.settle(this.#assignment.playheads())
+  }
+
+  // Positions
+
+  /** Continues at `offset`, or where a moment is. What is buffered or in flight from elsewhere is dropped. */
+  seek(to: TopicPartitionOffset | readonly TopicPartitionOffset[]): void {
+    this.#checkOpen()
+    const targets = 'topic' in to ? [to] : to
+    const moves = targets.map(tp => [this.#assignment.need(tp), startOf(tp.offset)] as const)
+    for (const [playhead, start] of moves) {
+      playhead.jump(typeof start === 'number' ? { offset: start } : start, 'seek')
+    }
+  }
+
+  /** Delivers nothing of these until `resume`. What is in hand may be finished. Default: all. */
+  pause(partitions: readonly TopicPartition[] = this.assignment): void {
+    for (const playhead of partitions.map(tp => this.#assignment.need(tp))) playhead.pause(true)
+  }
+
+  resume(partitions: readonly TopicPartition[] = this.assignment): void {
+    for (const playhead of partitions.map(tp => this.#assignment.need(tp))) playhead.pause(false)
+  }
+
+  /** The partitions that this consumer has now. */
+  get assignment(): readonly TopicPartition[] {
+    return publicOf(this.#assignment.kept())
+  }
+
+  /** Those of `assignment` that are paused. */
+  get paused(): readonly TopicPartition[] {
+    return publicOf(this.#assignment.kept().filter(playhead => playhead.paused))
+  }
+
+  /** The offset of the next record of a partition; undefined: not ours, or not known yet. */
+  position(tp: TopicPartition): number | undefined {
+    const position = this.#assignment.get(tp)?.position ?? -1
+    return position < 0 ? undefined : position
+  }
+
+  /** How far behind the end of its log each partition is, as of its last fetch. */
+  lag(): readonly PartitionLag[] {
+    const { readCommitted } = this.#settings
+    return this.#assignment.kept().map(playhead => {
+      const { topic, partition, position, highWatermark, lastStableOffset } = playhead
+      const end = readCommitted && lastStableOffset >= 0 ? lastStableOffset : highWatermark
+      const known = position >= 0 && end >= 0
+      return { topic, partition, lag: known ? Math.max(0, end - position) : null }
+    })
+  }
+
+  // Life
+
+  /** The member's id in its group; null without a group. */
+  get memberId(): string | null {
+    return this.#group?.memberId ?? null
+  }
+
+  /** Listens to an event; returns what ends it. */
+  on<N extends ConsumerEventName>(
+    name: N,
+    listener: (event: ConsumerEvents[N]) => void
+  ): () => void {
+    return this.#events.on(name, listener)
+  }
+
+  /**
+   * Ends: iterators finish, handlers of `run` are waited for, what was processed is committed (unless 'manual'), the group
+   * is left. Always resolves, within `timeoutMs`. Not to be awaited inside a handler of `run`, which it waits for.
+   */
+  close(options: CloseOptions = {}): Promise<void> {
+    this.#closed ??= this.#close(options.timeoutMs ?? 30_000)
+    return this.#closed
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  async #close(timeoutMs: number): Promise<void> {
+    const { clock } = this.#cluster.env
+    const deadline = clock.monotonic() + timeoutMs
+    const commits = this.#commits
+    this.#closing.abort(new PlayheadError('CLOSED', 'the consumer was closed'))
+    this.#delivery.close()
+    this.#vigil.close()
+    if (this.#runner !== null) await this.#within(deadline, this.#runner.finished)
+    for (const playhead of this.#assignment.playheads()) playhead.beginRevoke()
+    this.#fetcher.close()
+    this.#positions.close()
+    if (commits !== null) {
+      if (this.#settings.autoCommit) commits.wantProcessed(this.#assignment.playheads())
+      const leftMs = Math.max(1, (deadline - clock.monotonic()) / 2)
+      await commits.settle(this.#assignment.playheads(), leftMs).catch((error: unknown) => {
+        if (!(error instanceof PlayheadError)) throw error
+        this.#report(error, 'the last commit failed')
+      })
+    }
+    this.#assignment.endAll()
+    commits?.close()
+    await this.#group?.close(deadline)
+    this.#unwatch?.()
+    this.#cluster.endLane(`fetch:${this.#lane}`)
+    this.#cluster.endLane(`fetch:${this.#lane}+`)
+    this.#cluster.endLane(`group:${this.#lane}`)
+  }
+
+  async #within(deadline: number, work: Promise<unknown>): Promise<void> {
+    const { clock } = this.#cluster.env
+    let timer: Timer | undefined
+    const late = new Promise<void>(resolve => {
+      timer = clock.after(Math.max(0, deadline - clock.monotonic()), resolve)
+    })
+    await Promise.race([work, late])
+    timer?.cancel()
+  }
+
+  // Start
+
+  /** The application asks for more. */
+  #asked(): void {
+    if (!this.#started && this.#closed === null) this.#start()
+    this.#vigil.asked()
+  }
+
+  #start(): void {
+    this.#started = true
+    this.#unwatch = this.#cluster.watch(() => this.#fetcher.reroute(this.#assignment.playheads()))
+    this.#vigil.start()
+    if (this.#group !== null) return this.#group.start()
+    this.#startAssigned().catch((error: unknown) => {
+      if (!(error instanceof PlayheadError)) throw error
+      if (this.#closed === null) this.#fail(error)
+    })
+  }
+
+  async #startAssigned(): Promise<void> {
+    const { assign } = this.#settings
+    const ids = new Map<string, string>()
+    for (const { topic } of assign) {
+      if (!ids.has(topic)) ids.set(topic, await this.#topicId(topic))
+    }
+    if (this.#closed !== null) return
+    const starts = new Map(assign.map(tp => [partitionKey(tp.topic, tp.partition), tp.offset]))
+    const partitions = assign.map(({ topic, partition }) => {
+      return { topic, partition, topicId: ids.get(topic) ?? '' }
+    })
+    this.#assignment.assign(partitions, key => startOf(starts.get(key) ?? 'earliest'))
+  }
+
+  /** While no broker can be reached there is nothing to do but go on trying. */
+  async #topicId(topic: string): Promise<string> {
+    const { signal } = this.#closing
+    for (;;) {
+      try {
+        return (await this.#cluster.topic(topic, { signal })).topicId
+      } catch (error) {
+        if (!(error instanceof PlayheadError) || !error.retriable) throw error
+        this.#events.emit('error', { error })
+        await sleep(this.#cluster.env.clock, 1_000, [signal])
+      }
+    }
+  }
+
+  // Wiring
+
+  #makeDelivery(): Delivery<K, V> {
+    const { env } = this.#cluster
+    const host = {
+      env,
+      aliveUntil: () => this.#group?.aliveUntil ?? Infinity,
+      asked: () => this.#asked(),
+      expired: () => this.#group?.doubted()
+    }
+    return new Delivery(host, new Unpacker<K, V>(env.cpu, this.#settings, this.#decoding()))
+  }
+
+  #decoding(): Decoding {
+    const { key, value, poison } = this.#settings
+    return {
+      key,
+      value,
+      skipPoison: poison === 'skip',
+      skipped: error => this.#events.emit('skipped', { error }),
+      commit: async (playhead, epoch, offset, leaderEpoch, metadata) => {
+        const commits = this.#needCommits()
+        if (!playhead.alive) throw lostError(playhead)
+        commits.want(playhead, { epoch, offset, leaderEpoch, metadata })
+        await commits.settle([playhead])
+      }
+    }
+  }
+
+  #makeFetcher(): Fetcher {
+    const cluster = this.#cluster
+    return new Fetcher({
+      env: cluster.env,
+      rpc: cluster,
+      settings: this.#settings,
+      lane: this.#lane,
+      metadata: () => cluster.metadata,
+      stale: why => cluster.stale(why),
+      outOfRange: playhead => this.#positions.outOfRange(playhead),
+      diverged: (playhead, epoch, end) => this.#positions.diverged(playhead, epoch, end),
+      refused: (playhead, code) => this.#refused(playhead, code)
+    })
+  }
+
+  #refused(playhead: Playhead, code: number): void {
+    const { topic, partition } = playhead
+    const kafkaError = kafkaErrorName(code)
+    const refused = kafkaError.endsWith('AUTHORIZATION_FAILED')
+    playhead.stick()
+    this.#trouble(
+      new PlayheadError(
+        refused ? 'AUTHORIZATION_FAILED' : 'BROKER_ERROR',
+        `${nameOf(playhead)} cannot be read: ${kafkaError}`,
+        { topic, partition, kafkaError }
+      )
+    )
+  }
+
+  #makeGroup(group: string, lane: LaneName): Group {
+    const { cpu } = this.#cluster.env
+    return new Group(
+      {
+        cluster: this.#cluster,
+        settings: this.#settings,
+        group,
+        lane,
+        closing: this.#closing.signal,
+        assign: partitions => this.#assignment.assign(partitions, () => 'committed'),
+        revoke: partitions => this.#assignment.revoke(partitions),
+        lose: (partitions, why) => this.#assignment.lose(partitions, why),
+        confirmed: () => {
+          this.#delivery.wake()
+          this.#commits?.pump()
+        },
+        failed: error => this.#fail(error)
+      },
+      `${rewindableMark}${uuid(cpu.randomBytes(16))}`
+    )
+  }
+
+  #makeCommits(group: string, lane: LaneName): Commits {
+    return new Commits({
+      env: this.#cluster.env,
+      rpc: this.#cluster,
+      group,
+      lane,
+      identity: () => this.#group?.identity,
+      expelled: () => this.#group?.doubted(),
+      failed: error => this.#events.emit('error', { error })
+    })
+  }
+
+  #makePositions(): Positions {
+    return new Positions({
+      cluster: this.#cluster,
+      settings: this.#settings,
+      events: this.#events,
+      ledger: null,
+      appeared: topic => this.#group?.appeared(topic) ?? false,
+      found: (playhead, committed) => this.#commits?.found(playhead, committed),
+      started: playhead => this.#startFound(playhead),
+      trouble: error => this.#trouble(error)
+    })
+  }
+
+  /** A start by policy is committed at once: it says that the group knows this partition (see positions.ts). */
+  #startFound(playhead: Playhead): void {
+    const { startFrom } = this.#settings
+    if (this.#commits === null || startFrom === 'earliest' || playhead.epoch > 0) return
+    const { epoch, position: offset, leaderEpoch } = playhead
+    this.#commits.want(playhead, { epoch, offset, leaderEpoch })
+    this.#commits.pump()
+  }
+
+  #makeAssignment(): Assignment {
+    return new Assignment({
+      settings: this.#settings,
+      events: this.#events,
+      commits: this.#commits,
+      playheads: {
+        fetchingChanged: playhead => this.#fetcher.changed(playhead),
+        deliverable: playhead => this.#delivery.deliverable(playhead),
+        buffered: (playhead, bytes) => this.#fetcher.buffered(playhead, bytes),
+        locate: playhead => this.#positions.locate(playhead)
+      },
+      forget: playhead => this.#delivery.forget(playhead),
+      wake: () => this.#delivery.wake(),
+      report: (error, what) => this.#report(error, what)
+    })
+  }
+
+  #makeVigil(): Vigil {
+    const delivery = this.#delivery
+    return new Vigil({
+      clock: this.#cluster.env.clock,
+      settings: this.#settings,
+      events: this.#events,
+      inHandSince: () => delivery.reader?.inHandSince() ?? Infinity,
+      lastAt: () => delivery.lastAt,
+      stallFacts: (now, forMs) => ({
+        now,
+        forMs,
+        settings: this.#settings,
+        reader: delivery.reader,
+        wanted: delivery.wanted,
+        playheads: this.#assignment.kept(),
+        joined: this.#group?.joined ?? true,
+        alive: now <= (this.#group?.aliveUntil ?? Infinity),
+        homeless: this.#fetcher.homeless.size,
+        longestFetchMs: this.#fetcher.longestWaitMs()
+      }),
+      commit: () => {
+        this.#commits?.wantProcessed(this.#assignment.playheads())
+        this.#commits?.pump()
+      },
+      overdue: () => this.#group?.overdue(),
+      caughtUp: () => this.#group?.caughtUp()
+    })
+  }
+
+  #trouble(error: PlayheadError): void {
+    this.#events.emit('error', { error })
+    this.#delivery.trouble(error)
+  }
+
+  #fail(error: PlayheadError): void {
+    this.#events.emit('error', { error })
+    this.#delivery.fail(error)
+  }
+
+  #report(error: PlayheadError, what: string): void {
+    this.#cluster.env.log.warn(`${this.#settings.group}: ${what}`, { error: error.message })
+    this.#events.emit('error', { error })
+  }
+
+  #needCommits(): Commits {
+    this.#checkOpen()
+    if (this.#commits === null) throw invalid('there is nothing to commit to without a group')
+    return this.#commits
+  }
+
+  #checkOpen(): void {
+    if (this.#closed !== null) throw new PlayheadError('CLOSED', 'the consumer is closed')
+  }
+}
+
+function lostError(playhead: Playhead): PlayheadError {
+  const { topic, partition } = playhead
+  const message = `${nameOf(playhead)} is no longer this member's: the record comes again elsewhere`
+  return new PlayheadError('STALE_GENERATION', message, { topic, partition })
+}
+
+/** A random UUID (version 4) as text. */
+function uuid(random: Buffer): string {
+  const bytes = Buffer.from(random)
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+}

@@ -1,0 +1,92 @@
+/**
+ * What a consumer says while it works, typed by name. Unlike Node's emitter, an `error` that nobody listens to ends
+ * no process: it is logged. A listener that throws is logged too, and stops nothing.
+ */
+import type { Log } from '../../base/env.ts'
+import type { PlayheadError } from '../../base/error.ts'
+import type { TopicPartition } from './options.ts'
+
+/** Why nothing is delivered although something is there, as far as this consumer knows. */
+export type StallReason =
+  | 'not in the group'
+  | 'no partitions'
+  | 'all partitions paused'
+  | 'handler running'
+  | 'nobody asks for records'
+  | 'start offset not found'
+  | 'no leader'
+  | 'session expired'
+  | 'fetch not answered'
+
+export interface ConsumerEvents {
+  /** These partitions are this consumer's from now on. */
+  readonly assigned: { readonly partitions: readonly TopicPartition[] }
+  /** These were given up in order: what was processed of them is committed. */
+  readonly revoked: { readonly partitions: readonly TopicPartition[] }
+  /** These were taken away: another may read them already. What was processed since the last commit comes again there. */
+  readonly lost: { readonly partitions: readonly TopicPartition[]; readonly why: string }
+  /** A rewind of the group took effect here. */
+  readonly rewound: {
+    readonly partitions: readonly (TopicPartition & {
+      readonly from: number
+      readonly to: number
+    })[]
+    readonly by: string
+    readonly reason: string
+  }
+  /** A position moved without being asked: the log was cut below it, or it was outside the log. */
+  readonly moved: TopicPartition & {
+    readonly from: number
+    readonly to: number
+    readonly why: 'out of range' | 'truncated'
+  }
+  /** A poison record or corrupt batch was passed over (`poison: 'skip'`). */
+  readonly skipped: { readonly error: PlayheadError }
+  /** Nothing was delivered for `stalledAfterMs`. Said once until something is. */
+  readonly stalled: {
+    readonly reason: StallReason
+    readonly forMs: number
+    readonly detail: string
+  }
+  /** Something went wrong that the consumer goes on after, unless iterating it rejects with the same. */
+  readonly error: { readonly error: PlayheadError }
+}
+
+export type ConsumerEventName = keyof ConsumerEvents
+type Listener<N extends ConsumerEventName> = (event: ConsumerEvents[N]) => void
+
+export class Events {
+  readonly #listeners = new Map<ConsumerEventName, Set<Listener<never>>>()
+  readonly #log: Log
+  readonly #name: string
+
+  constructor(log: Log, name: string) {
+    this.#log = log
+    this.#name = name
+  }
+
+  on<N extends ConsumerEventName>(name: N, listener: Listener<N>): () => void {
+    const listeners = this.#listeners.get(name) ?? new Set()
+    this.#listeners.set(name, listeners)
+    listeners.add(listener)
+    return () => {
+      listeners.delete(listener)
+    }
+  }
+
+  emit<N extends ConsumerEventName>(name: N, event: ConsumerEvents[N]): void {
+    const listeners = this.#listeners.get(name)
+    if (name === 'error' && (listeners === undefined || listeners.size === 0)) {
+      const { error } = event as ConsumerEvents['error']
+      this.#log.warn(`${this.#name}: ${error.message}`, { code: error.code })
+    }
+    if (listeners === undefined) return
+    for (const listener of [...listeners] as Listener<N>[]) {
+      try {
+        listener(event)
+      } catch (error) {
+        this.#log.error(`${this.#name}: a listener of '${name}' threw`, { error: String(error) })
+      }
+    }
+  }
+}

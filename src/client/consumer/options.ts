@@ -1,0 +1,221 @@
+/** What a consumer can be told, with its defaults, and the check of it. */
+import { PlayheadError } from '../../base/error.ts'
+import type { Serde } from '../serde.ts'
+import { type Moment, timestampOf } from '../time.ts'
+
+/** A place to start at: a moment or an end of the log. */
+export type StartFrom =
+  /** The first record that is still there. */
+  | 'earliest'
+  /** The next record that will be written. */
+  | 'latest'
+  /** Nowhere: reading fails with OFFSET_OUT_OF_RANGE where nothing is committed. */
+  | 'none'
+  /** The first record at or after a time, or so long ago. */
+  | Moment
+
+export interface TopicPartition {
+  readonly topic: string
+  readonly partition: number
+}
+
+export interface TopicPartitionOffset extends TopicPartition {
+  /** An offset, or where to look for one. */
+  readonly offset: number | Exclude<StartFrom, 'none'>
+}
+
+export type GroupProtocol =
+  /** KIP-848: the coordinator assigns, partitions move one by one. */
+  | 'consumer'
+  /** The protocol before: a member assigns. */
+  | 'classic'
+  /** Playhead's own, on its embedded broker. */
+  | 'controller'
+
+interface CommonOptions<K, V> {
+  /** Used only where nothing is committed. Default 'earliest'. */
+  readonly startFrom?: StartFrom
+  readonly key?: Serde<K>
+  readonly value?: Serde<V>
+  /**
+   * A record that the serde cannot read, or a batch whose checksum is wrong: 'fail' throws, where the record's key or
+   * value is read, or the batch was to be delivered; 'skip' reports it by a `skipped` event and goes on. Default 'fail'.
+   */
+  readonly poison?: 'fail' | 'skip'
+  /** Records of open and aborted transactions are not delivered. Default 'read_committed'. */
+  readonly isolation?: 'read_committed' | 'read_uncommitted'
+  /** Checks each batch's CRC-32C. Default true. */
+  readonly checkCrc?: boolean
+  /** The broker answers a fetch once it has so many bytes. Default 1. */
+  readonly fetchMinBytes?: number
+  /** Or after so long. Default 500. */
+  readonly fetchMaxWaitMs?: number
+  /** At most so many bytes in one answer of a broker. Default 8 MiB. */
+  readonly fetchMaxBytes?: number
+  /** At most so many bytes of one partition in an answer. Default 1 MiB. A larger batch still comes, alone. */
+  readonly partitionMaxBytes?: number
+  /** At most so many bytes fetched and not yet delivered, over all brokers. Default 48 MiB. */
+  readonly bufferMaxBytes?: number
+  /** At most so many bytes come out of a compressed batch. Default 64 MiB. */
+  readonly decompressedMaxBytes?: number
+  /** Where this consumer runs, as brokers' `broker.rack`: reads from a replica nearby (KIP-392). */
+  readonly rackId?: string
+  /** `stalled` is said when nothing came for so long although something is there. Default 30,000. */
+  readonly stalledAfterMs?: number
+}
+
+export interface GroupOptions<K = Buffer, V = Buffer> extends CommonOptions<K, V> {
+  readonly group: string
+  /** Names and patterns. */
+  readonly topics: readonly (string | RegExp)[]
+  readonly assign?: undefined
+  /** Default 'auto': the best that the brokers have. */
+  readonly protocol?: 'auto' | GroupProtocol
+  /**
+   * 'auto': what was processed is committed by interval, before a partition is given up, and on close. 'manual': only
+   * what `commit()` is called for. Default 'auto'.
+   */
+  readonly commit?: 'auto' | 'manual'
+  /** Default 5,000. */
+  readonly commitIntervalMs?: number
+  /** A static member (KIP-345): comes back to its partitions within the session. */
+  readonly instanceId?: string
+  /** KIP-848: the coordinator's assignor, 'uniform' or 'range'. Default: the coordinator's. */
+  readonly serverAssignor?: string
+  /** A record or batch that is in hand for longer makes the member leave its group. Default 300,000. */
+  readonly maxProcessingMs?: number
+  /**
+   * Without a heartbeat's answer for so long this member may have been expelled: nothing is delivered until the next.
+   * With KIP-848 the broker decides when it expels (group.consumer.session.timeout.ms): keep this at its value.
+   * Default 45,000, Kafka's.
+   */
+  readonly sessionTimeoutMs?: number
+}
+
+export interface AssignOptions<K = Buffer, V = Buffer> extends CommonOptions<K, V> {
+  readonly assign: readonly TopicPartitionOffset[]
+  readonly group?: undefined
+  readonly topics?: undefined
+}
+
+export type ConsumerOptions<K = Buffer, V = Buffer> = GroupOptions<K, V> | AssignOptions<K, V>
+
+/** Options of both kinds with every default in. */
+export interface Settings {
+  readonly group: string | null
+  readonly topics: readonly (string | RegExp)[]
+  readonly assign: readonly TopicPartitionOffset[]
+  readonly protocol: 'auto' | GroupProtocol
+  readonly startFrom: StartFrom
+  readonly key: Serde<unknown> | null
+  readonly value: Serde<unknown> | null
+  readonly poison: 'fail' | 'skip'
+  readonly readCommitted: boolean
+  readonly checkCrc: boolean
+  readonly fetchMinBytes: number
+  readonly fetchMaxWaitMs: number
+  readonly fetchMaxBytes: number
+  readonly partitionMaxBytes: number
+  readonly bufferMaxBytes: number
+  readonly decompressedMaxBytes: number
+  readonly rackId: string | null
+  readonly stalledAfterMs: number
+  readonly autoCommit: boolean
+  readonly commitIntervalMs: number
+  readonly instanceId: string | null
+  readonly serverAssignor: string | null
+  readonly maxProcessingMs: number
+  readonly sessionTimeoutMs: number
+}
+
+const MiB = 2 ** 20
+
+/** Checks `options` and puts the defaults in. Throws INVALID_ARGUMENT. */
+export function settingsOf(options: ConsumerOptions<never, never>): Settings {
+  const { group, assign } = options
+  if ((group === undefined) === (assign === undefined)) {
+    throw invalid('a consumer takes either `group` and `topics`, or `assign`')
+  }
+  const { topics } = options
+  if (group !== undefined && (topics === undefined || topics.length === 0)) {
+    throw invalid('a group needs at least one topic')
+  }
+  if (group === '') throw invalid('the group has an empty name')
+  const of = options as Partial<GroupOptions<never, never>>
+  const startFrom = options.startFrom ?? 'earliest'
+  checkStartFrom(startFrom)
+  return {
+    group: group ?? null,
+    topics: topics ?? [],
+    assign: assign ?? [],
+    protocol: of.protocol ?? 'auto',
+    startFrom,
+    key: (options.key as Serde<unknown> | undefined) ?? null,
+    value: (options.value as Serde<unknown> | undefined) ?? null,
+    poison: oneOf('poison', options.poison ?? 'fail', ['fail', 'skip']),
+    readCommitted:
+      oneOf('isolation', options.isolation ?? 'read_committed', [
+        'read_committed',
+        'read_uncommitted'
+      ]) === 'read_committed',
+    checkCrc: options.checkCrc ?? true,
+    fetchMinBytes: atLeast('fetchMinBytes', options.fetchMinBytes ?? 1, 0),
+    fetchMaxWaitMs: atLeast('fetchMaxWaitMs', options.fetchMaxWaitMs ?? 500, 0),
+    fetchMaxBytes: atLeast('fetchMaxBytes', options.fetchMaxBytes ?? 8 * MiB, 1),
+    partitionMaxBytes: atLeast('partitionMaxBytes', options.partitionMaxBytes ?? MiB, 1),
+    bufferMaxBytes: atLeast('bufferMaxBytes', options.bufferMaxBytes ?? 48 * MiB, 1),
+    decompressedMaxBytes: atLeast(
+      'decompressedMaxBytes',
+      options.decompressedMaxBytes ?? 64 * MiB,
+      1
+    ),
+    rackId: options.rackId ?? null,
+    stalledAfterMs: atLeast('stalledAfterMs', options.stalledAfterMs ?? 30_000, 1),
+    autoCommit: oneOf('commit', of.commit ?? 'auto', ['auto', 'manual']) === 'auto',
+    commitIntervalMs: atLeast('commitIntervalMs', of.commitIntervalMs ?? 5_000, 1),
+    instanceId: of.instanceId ?? null,
+    serverAssignor: of.serverAssignor ?? null,
+    maxProcessingMs: atLeast('maxProcessingMs', of.maxProcessingMs ?? 300_000, 1),
+    sessionTimeoutMs: atLeast('sessionTimeoutMs', of.sessionTimeoutMs ?? 45_000, 1)
+  }
+}
+
+export function checkStartFrom(startFrom: StartFrom): void {
+  if (startFrom === 'earliest' || startFrom === 'latest' || startFrom === 'none') return
+  if (typeof startFrom === 'object' && startFrom !== null) {
+    if ('ago' in startFrom || 'time' in startFrom) {
+      timestampOf(startFrom, 0)
+      return
+    }
+  }
+  throw invalid(`startFrom is 'earliest', 'latest', 'none', { ago } or { time }`)
+}
+
+function atLeast(name: string, value: number, least: number): number {
+  if (!Number.isFinite(value) || value < least)
+    throw invalid(`${name} is a number of at least ${least}`)
+  return value
+}
+
+function oneOf<const T extends string>(name: string, value: string, allowed: readonly T[]): T {
+  const found = allowed.find(one => one === value)
+  if (found === undefined) throw invalid(`${name} is one of ${allowed.join(', ')}`)
+  return found
+}
+
+export function invalid(message: string): PlayheadError {
+  return new PlayheadError('INVALID_ARGUMENT', message)
+}
+
+/** Where an offset that the application gives leads. Throws INVALID_ARGUMENT. */
+export function startOf(
+  offset: TopicPartitionOffset['offset']
+): number | Exclude<StartFrom, 'none'> {
+  if (typeof offset !== 'number') {
+    checkStartFrom(offset)
+    if ((offset as StartFrom) === 'none') throw invalid(`'none' is not an offset`)
+    return offset
+  }
+  if (Number.isSafeInteger(offset) && offset >= 0) return offset
+  throw invalid(`offset ${offset} is not an integer from 0 to 2^53 - 1`)
+}

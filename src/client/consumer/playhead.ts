@@ -1,0 +1,320 @@
+/**
+ * The playhead: one object for the position in one partition, for as long as this consumer has it. Records move it
+ * forward. Everything else (a seek, a rewind, a replay's end, a truncated log, an offset out of range) goes through
+ * `jump`, which does at once all that a jump must do:
+ *
+ *   - raises the epoch, which voids whatever carries the older one: fetches and look-ups in flight, commits not yet
+ *     sent, the reports of handlers that still run;
+ *   - drops what is buffered;
+ *   - fires the signal of the handlers that run.
+ *
+ * So nobody else has to remember any of it. A partition that goes away and comes back gets a new playhead.
+ */
+import { assert } from '../../base/assert.ts'
+import { type CommitMark, noSequence } from '../../protocol/embedded/rewind-envelope.ts'
+import type { StartFrom, TopicPartition } from './options.ts'
+import type { FetchedChunk } from './chunk.ts'
+import type { ConsumerBatch } from './record.ts'
+
+export type PlayheadState =
+  /** Where to start is being found out. `place` leads to reading, a refusal to stuck. */
+  | 'locating'
+  /** Fetched and delivered. */
+  | 'reading'
+  /** A jump is not finished: nothing is fetched or delivered. `resume` leads to reading. */
+  | 'held'
+  /** An error that only a seek gets out of: `jump` leads to reading or locating. */
+  | 'stuck'
+  /** To be given up: nothing is delivered any more, what was processed can still be committed. */
+  | 'revoking'
+  /** Given up or lost. Final. */
+  | 'gone'
+
+export type JumpReason = 'seek' | 'rewind' | 'replay' | 'redelivery' | 'truncated' | 'out of range'
+
+/** Where to look for the start. 'committed' falls back to the consumer's `startFrom`. */
+export type Start = 'committed' | StartFrom
+
+/** A place in the log. */
+export interface Place {
+  readonly offset: number
+  /** The leader epoch of the record before it, where known (KIP-320). */
+  readonly leaderEpoch?: number
+  /** The rewind that led here; kept as it is when left out. */
+  readonly mark?: CommitMark
+}
+
+/** Who has to know what happens to a playhead. */
+export interface PlayheadHost {
+  /** Whether, where or at which position it is to be fetched may have changed. */
+  fetchingChanged(playhead: Playhead): void
+  /** It may have become deliverable. */
+  deliverable(playhead: Playhead): void
+  /** Bytes were added to, or (negative) taken or dropped from, what is buffered. */
+  buffered(playhead: Playhead, bytes: number): void
+  /** It must be located. */
+  locate(playhead: Playhead): void
+}
+
+export function partitionKey(topic: string, partition: number): string {
+  return `${topic}/${partition}`
+}
+
+export class Playhead implements TopicPartition {
+  readonly topic: string
+  readonly partition: number
+  readonly key: string
+  /** base64url; the zero uuid where the brokers have none. */
+  readonly topicId: string
+  /** Counts jumps. */
+  epoch = 0
+  state: PlayheadState = 'locating'
+  start: Start
+  /** By the application. */
+  paused = false
+  /** The next offset for the application; -1 while it is being located. */
+  position = -1
+  /** The next offset to ask the broker for: `position`, or what lies behind the buffer. */
+  fetchOffset = -1
+  /** The epoch of the leader that wrote what is before `fetchOffset`; -1 unknown. */
+  leaderEpoch = -1
+  /** Behind the last record that was processed since the last jump; -1: none was. */
+  processed = -1
+  processedLeaderEpoch = -1
+  /** The rewind last applied to this partition of the group, which every commit of it carries. */
+  mark: CommitMark = { sequence: noSequence, from: null }
+  highWatermark = -1
+  lastStableOffset = -1
+  logStart = -1
+  /** Reports of work that an older epoch did: dropped. */
+  droppedReports = 0
+  /** A handler occupies it: what is buffered has to wait (`run`). */
+  busy = false
+  /** Reading has to wait, until a back-off is over. */
+  backedOff = false
+  failures = 0
+  /** A replica nearby to read from (KIP-392), and until when. */
+  replica: { readonly node: number; readonly until: number } | null = null
+  /** The leader's epoch at which the log was last seen not to have been cut below us; -2: never. */
+  verifiedAt = -2
+  /** What is fetched and not yet delivered. */
+  readonly chunks: FetchedChunk[] = []
+  bufferedBytes = 0
+  /** The rest of a batch that the application has not taken yet: it comes before `chunks`. */
+  parked: ConsumerBatch<never, never> | undefined
+
+  readonly #host: PlayheadHost
+  #inHand = 0
+  #waiting: (() => void)[] = []
+  #controller: AbortController | undefined
+
+  constructor(host: PlayheadHost, at: TopicPartition & { topicId: string }, start: Start) {
+    this.#host = host
+    this.topic = at.topic
+    this.partition = at.partition
+    this.topicId = at.topicId
+    this.key = partitionKey(at.topic, at.partition)
+    this.start = start
+  }
+
+  get alive(): boolean {
+    return this.state !== 'gone'
+  }
+
+  /** Whether a record may be given to the application. */
+  get delivers(): boolean {
+    return this.state === 'reading' && !this.paused
+  }
+
+  /** Whether there is something to deliver, once it may be. */
+  get loaded(): boolean {
+    return this.parked !== undefined || this.chunks.length > 0
+  }
+
+  get fetchable(): boolean {
+    return this.state === 'reading' && !this.paused && !this.backedOff
+  }
+
+  /** Fires when what runs now works for nothing: a jump, or the partition was lost. */
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController()
+    return this.#controller.signal
+  }
+
+  /** Moves to `to`, or to where looking for it leads. The only way to move other than forward. */
+  jump(
+    to: Place | Exclude<Start, 'none'>,
+    why: JumpReason,
+    then: 'reading' | 'held' = 'reading'
+  ): void {
+    assert(this.state !== 'gone' && this.state !== 'revoking', 'only an owned partition jumps')
+    this.#void(why)
+    this.processed = -1
+    this.processedLeaderEpoch = -1
+    this.failures = 0
+    if (typeof to === 'object' && 'offset' in to) {
+      this.position = this.fetchOffset = to.offset
+      this.leaderEpoch = to.leaderEpoch ?? -1
+      this.mark = to.mark ?? this.mark
+      this.state = then
+    } else {
+      this.position = this.fetchOffset = -1
+      this.leaderEpoch = -1
+      this.start = to
+      this.state = 'locating'
+      this.#host.locate(this)
+    }
+    this.verifiedAt = -2
+    this.#host.fetchingChanged(this)
+  }
+
+  /** A look-up that was begun at `epoch` found where to start. False: a jump came first, and has its own. */
+  place(epoch: number, at: Place): boolean {
+    if (epoch !== this.epoch || this.state !== 'locating') return false
+    this.position = this.fetchOffset = at.offset
+    this.leaderEpoch = at.leaderEpoch ?? -1
+    this.mark = at.mark ?? this.mark
+    this.failures = 0
+    this.state = 'reading'
+    this.#host.fetchingChanged(this)
+    return true
+  }
+
+  /** Ends a jump that was made with `then: 'held'`, unless another came meanwhile. */
+  release(epoch: number): void {
+    if (epoch !== this.epoch || this.state !== 'held') return
+    this.state = 'reading'
+    this.#host.fetchingChanged(this)
+    this.#host.deliverable(this)
+  }
+
+  /** Nothing more can be read here before a seek. */
+  stick(): void {
+    if (this.state === 'reading' || this.state === 'locating') this.state = 'stuck'
+    this.#host.fetchingChanged(this)
+  }
+
+  pause(paused: boolean): void {
+    if (this.paused === paused) return
+    this.paused = paused
+    this.#host.fetchingChanged(this)
+    if (!paused) this.#host.deliverable(this)
+  }
+
+  backOff(backedOff: boolean): void {
+    this.backedOff = backedOff
+    this.#host.fetchingChanged(this)
+  }
+
+  /** From here on nothing is delivered; handlers that run may end, and be committed. */
+  beginRevoke(): void {
+    if (this.state === 'gone') return
+    this.state = 'revoking'
+    this.#dropBuffer()
+    this.#host.fetchingChanged(this)
+  }
+
+  /** The end. `lost`: another may have it by now, so what runs works for nothing. */
+  end(lost: boolean): void {
+    if (this.state === 'gone') return
+    this.state = 'gone'
+    if (lost) this.#void('lost')
+    else this.#dropBuffer()
+    this.#host.fetchingChanged(this)
+  }
+
+  /** A fetch that was begun at `epoch` brought this. */
+  add(chunk: FetchedChunk): void {
+    assert(chunk.epoch === this.epoch, 'what is buffered is of the present epoch')
+    this.chunks.push(chunk)
+    this.bufferedBytes += chunk.bytes
+    this.#host.buffered(this, chunk.bytes)
+    this.#host.deliverable(this)
+  }
+
+  /** So many bytes of the buffer went to the application, or were passed over. */
+  consumed(bytes: number): void {
+    this.bufferedBytes -= bytes
+    this.#host.buffered(this, -bytes)
+  }
+
+  get inHand(): number {
+    return this.#inHand
+  }
+
+  /** The application has something of it. */
+  handOut(): void {
+    this.#inHand += 1
+  }
+
+  /** It has given it back, processed or not. */
+  handBack(): void {
+    assert(this.#inHand > 0, 'what is handed back was handed out')
+    this.#inHand -= 1
+    if (this.#inHand > 0) return
+    const waiting = this.#waiting
+    if (waiting.length === 0) return
+    this.#waiting = []
+    for (const resolve of waiting) resolve()
+  }
+
+  /** Resolves when the application has nothing of it in hand. */
+  async free(): Promise<void> {
+    while (this.#inHand > 0) await new Promise<void>(resolve => this.#waiting.push(resolve))
+  }
+
+  /** There is nothing for the application before `offset`: markers, aborted records, gaps of compaction. */
+  passOver(offset: number): void {
+    if (offset <= this.position) return
+    if (this.#inHand === 0 && this.processed === this.position) this.processed = offset
+    this.position = offset
+  }
+
+  /** Everything before `offset` is processed, says work of `epoch`. */
+  report(epoch: number, offset: number, leaderEpoch: number): void {
+    if (epoch !== this.epoch || this.state === 'gone') {
+      this.droppedReports += 1
+      return
+    }
+    this.processed = offset
+    this.processedLeaderEpoch = leaderEpoch
+  }
+
+  #void(why: JumpReason | 'lost'): void {
+    this.epoch += 1
+    this.#dropBuffer()
+    this.#controller?.abort(new JumpedError(this, why))
+    this.#controller = undefined
+  }
+
+  #dropBuffer(): void {
+    this.chunks.length = 0
+    this.parked = undefined
+    const bytes = this.bufferedBytes
+    this.bufferedBytes = 0
+    if (bytes > 0) this.#host.buffered(this, -bytes)
+  }
+}
+
+/** The reason of a handler's signal: what it does is no longer wanted. */
+export class JumpedError extends Error {
+  override readonly name = 'JumpedError'
+  readonly topic: string
+  readonly partition: number
+  readonly why: JumpReason | 'lost'
+
+  constructor(at: TopicPartition, why: JumpReason | 'lost') {
+    const what = why === 'lost' ? 'was lost to another member' : `jumped (${why})`
+    super(
+      `${at.topic}[${at.partition}] ${what}: this record will be delivered again, or is not wanted`
+    )
+    this.topic = at.topic
+    this.partition = at.partition
+    this.why = why
+  }
+}
+
+/** For messages: `orders[3]`. */
+export function nameOf(at: TopicPartition): string {
+  return `${at.topic}[${at.partition}]`
+}

@@ -1,0 +1,270 @@
+/**
+ * Records and batches as the application gets them. Nothing is decoded before it is asked for: a record is six small
+ * numbers over the bytes that came from the network.
+ */
+import { PlayheadError } from '../../base/error.ts'
+import type { BatchView } from '../../protocol/records/batch.ts'
+import { RecordCursor } from '../../protocol/records/cursor.ts'
+import { type Header, RecordView } from '../../protocol/records/record.ts'
+import { RecordSource } from '../../protocol/records/source.ts'
+import type { Serde } from '../serde.ts'
+import { nameOf, type Playhead } from './playhead.ts'
+
+/** A record as it was written. Null and empty differ, for key, value and header values. */
+export interface ConsumerRecord<K = Buffer, V = Buffer> {
+  readonly topic: string
+  readonly partition: number
+  readonly offset: number
+  /** Milliseconds since 1970; -1 when there is none. */
+  readonly timestamp: number
+  /** Of the leader that appended it; -1 when unknown. */
+  readonly leaderEpoch: number
+  /** Null: the record has none. */
+  readonly key: K | null
+  /** Null: a tombstone. */
+  readonly value: V | null
+  /** In order, duplicates and all. */
+  readonly headers: readonly Header[]
+  /** Commits this record and those before it in its partition. For `commit: 'manual'`. */
+  commit(metadata?: string): Promise<void>
+}
+
+/** What all records of a consumer share. */
+export interface Decoding {
+  readonly key: Serde<unknown> | null
+  readonly value: Serde<unknown> | null
+  readonly skipPoison: boolean
+  skipped(error: PlayheadError): void
+  commit(
+    playhead: Playhead,
+    epoch: number,
+    offset: number,
+    leaderEpoch: number,
+    metadata?: string
+  ): Promise<void>
+}
+
+/** What all records of one batch share. */
+export class ConsumerSource extends RecordSource {
+  readonly playhead: Playhead
+  readonly epoch: number
+  readonly decoding: Decoding
+
+  constructor(view: BatchView, payload: Buffer, playhead: Playhead, decoding: Decoding) {
+    super(view, payload, playhead.topic, playhead.partition)
+    this.playhead = playhead
+    this.epoch = playhead.epoch
+    this.decoding = decoding
+  }
+}
+
+class BytesRecord extends RecordView<ConsumerSource> implements ConsumerRecord {
+  get key(): Buffer | null {
+    return this.keyBytes()
+  }
+
+  get value(): Buffer | null {
+    return this.valueBytes()
+  }
+
+  commit(metadata?: string): Promise<void> {
+    const { playhead, epoch, decoding } = this.source
+    return decoding.commit(playhead, epoch, this.offset + 1, this.leaderEpoch, metadata)
+  }
+}
+
+/** Decodes when asked, once. */
+class DecodedRecord extends RecordView<ConsumerSource> implements ConsumerRecord<unknown, unknown> {
+  #key: unknown
+  #value: unknown
+
+  get key(): unknown {
+    if (this.#key === undefined) {
+      this.#key = this.#decode('key', this.source.decoding.key, this.keyBytes())
+    }
+    return this.#key
+  }
+
+  get value(): unknown {
+    if (this.#value === undefined) {
+      this.#value = this.#decode('value', this.source.decoding.value, this.valueBytes())
+    }
+    return this.#value
+  }
+
+  commit(metadata?: string): Promise<void> {
+    const { playhead, epoch, decoding } = this.source
+    return decoding.commit(playhead, epoch, this.offset + 1, this.leaderEpoch, metadata)
+  }
+
+  #decode(what: string, serde: Serde<unknown> | null, bytes: Buffer | null): unknown {
+    if (bytes === null || serde === null) return bytes
+    try {
+      return serde.deserialize(bytes)
+    } catch (cause) {
+      const { topic, partition, offset } = this
+      const where = `${nameOf({ topic, partition })} offset ${offset}`
+      throw new PlayheadError(
+        'DESERIALIZATION_FAILED',
+        `${where}: its ${what} is not ${serde.name}: ${cause instanceof Error ? cause.message : String(cause)}`,
+        { topic, partition, cause }
+      )
+    }
+  }
+}
+
+type AnyRecord = BytesRecord | DecodedRecord
+
+/** Some records of one partition, in order, read where they lie. Iterating is synchronous, and can be done again. */
+export class ConsumerBatch<K = Buffer, V = Buffer> implements Iterable<ConsumerRecord<K, V>> {
+  readonly topic: string
+  readonly partition: number
+  /** The position of the partition before this batch, and after it. Compaction leaves gaps between. */
+  readonly firstOffset: number
+  readonly nextOffset: number
+  /** The end of the partition's log when this was fetched. */
+  readonly highWatermark: number
+  /** At most so many records: some may be below `firstOffset`. */
+  readonly maxRecords: number
+  /** Of the last record's leader. */
+  readonly leaderEpoch: number
+  /** Internal. */
+  readonly '~playhead': Playhead
+  /** Internal: the playhead's when the batch was made. */
+  readonly '~epoch': number
+  readonly #sources: readonly ConsumerSource[]
+
+  constructor(
+    playhead: Playhead,
+    sources: readonly ConsumerSource[],
+    firstOffset: number,
+    nextOffset: number
+  ) {
+    this.topic = playhead.topic
+    this.partition = playhead.partition
+    this.firstOffset = firstOffset
+    this.nextOffset = nextOffset
+    this.highWatermark = playhead.highWatermark
+    this.maxRecords = sources.reduce((sum, source) => sum + source.recordCount, 0)
+    this.leaderEpoch = sources.at(-1)?.leaderEpoch ?? -1
+    this['~playhead'] = playhead
+    this['~epoch'] = playhead.epoch
+    this.#sources = sources
+  }
+
+  /** What is left of it from the playhead's position on. */
+  rest(): ConsumerBatch<K, V> {
+    const playhead = this['~playhead']
+    const { position } = playhead
+    const sources = this.#sources.filter(source => source.lastOffset >= position)
+    return new ConsumerBatch(playhead, sources, position, this.nextOffset)
+  }
+
+  /** Fires when working on this batch is in vain: its partition jumped or was lost. */
+  get signal(): AbortSignal {
+    const playhead = this['~playhead']
+    return playhead.epoch === this['~epoch'] ? playhead.signal : AbortSignal.abort()
+  }
+
+  [Symbol.iterator](): RecordWalk<K, V> {
+    return new RecordWalk(this['~playhead'], this['~epoch'], this.#sources, this.firstOffset)
+  }
+
+  /** Commits this whole batch and what was before it. For `commit: 'manual'`. */
+  commit(metadata?: string): Promise<void> {
+    const decoding = this.#sources[0]?.decoding
+    if (decoding === undefined) return Promise.resolve()
+    const { '~playhead': playhead, '~epoch': epoch, nextOffset, leaderEpoch } = this
+    return decoding.commit(playhead, epoch, nextOffset, leaderEpoch, metadata)
+  }
+}
+
+/**
+ * Walks the records of a batch: the hot loop of consuming. It ends early when the partition jumped or was lost. The
+ * result object is the same each time, as `for … of` and spreading take it apart at once.
+ */
+export class RecordWalk<K = Buffer, V = Buffer> implements IterableIterator<ConsumerRecord<K, V>> {
+  readonly playhead: Playhead
+  readonly epoch: number
+  readonly #sources: readonly ConsumerSource[]
+  readonly #from: number
+  readonly #plain: boolean
+  #index = 0
+  #atEnd = false
+  #source: ConsumerSource | undefined
+  #cursor: RecordCursor | undefined
+  readonly #result: { done: boolean; value: AnyRecord | undefined } = {
+    done: false,
+    value: undefined
+  }
+
+  constructor(
+    playhead: Playhead,
+    epoch: number,
+    sources: readonly ConsumerSource[],
+    fromOffset: number
+  ) {
+    this.playhead = playhead
+    this.epoch = epoch
+    this.#sources = sources
+    this.#from = fromOffset
+    const decoding = sources[0]?.decoding
+    this.#plain = !decoding || (decoding.key === null && decoding.value === null)
+  }
+
+  /** It went through all records. */
+  get atEnd(): boolean {
+    return this.#atEnd
+  }
+
+  next(): IteratorResult<ConsumerRecord<K, V>, undefined> {
+    const value = this.advance()
+    const result = this.#result
+    result.value = value as AnyRecord | undefined
+    result.done = value === undefined
+    return result as IteratorResult<ConsumerRecord<K, V>, undefined>
+  }
+
+  [Symbol.iterator](): this {
+    return this
+  }
+
+  /** The next record; undefined behind the last. */
+  advance(): ConsumerRecord<K, V> | undefined {
+    if (this.playhead.epoch !== this.epoch) return undefined
+    for (;;) {
+      const cursor = this.#cursor
+      if (cursor?.advance()) {
+        const source = this.#source as ConsumerSource
+        if (this.#plain) return new BytesRecord(source, cursor) as unknown as ConsumerRecord<K, V>
+        const record = this.#decoded(source, cursor)
+        if (record !== undefined) return record as unknown as ConsumerRecord<K, V>
+        continue
+      }
+      const source = this.#sources[this.#index]
+      if (source === undefined) {
+        this.#atEnd = true
+        return undefined
+      }
+      this.#index += 1
+      this.#source = source
+      this.#cursor = new RecordCursor(source, this.#from)
+    }
+  }
+
+  /** With `poison: 'skip'` a record is decoded here, so that one that cannot be is passed over. */
+  #decoded(source: ConsumerSource, cursor: RecordCursor): DecodedRecord | undefined {
+    const record = new DecodedRecord(source, cursor)
+    const { decoding } = source
+    if (!decoding.skipPoison) return record
+    try {
+      void record.key
+      void record.value
+      return record
+    } catch (error) {
+      if (!(error instanceof PlayheadError)) throw error
+      decoding.skipped(error)
+      return undefined
+    }
+  }
+}

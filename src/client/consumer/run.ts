@@ -1,0 +1,349 @@
+/**
+ * `run`: a handler for each record, several at a time. Order is kept per partition: each partition's records are handled
+ * one after the other, up to `concurrency` partitions at once. Or per key: records of one key one after the other, up to
+ * `concurrency` records at once whatever their partition, and what is committed is behind the first that is not done.
+ */
+import type { Delivery, Reader } from './delivery.ts'
+import { invalid } from './options.ts'
+import type { Playhead } from './playhead.ts'
+import type { ConsumerBatch, ConsumerRecord } from './record.ts'
+
+export interface HandlerContext {
+  /** Fires when the record's partition jumped or was lost: what the handler does is no longer wanted. */
+  readonly signal: AbortSignal
+}
+
+/** What it rejects with ends `run`, which rejects with the same. The record is not processed: it comes again. */
+export type Handler<K, V> = (record: ConsumerRecord<K, V>, context: HandlerContext) => unknown
+
+export interface RunOptions {
+  /** Handlers at a time. Default 1. */
+  readonly concurrency?: number
+  /** Default 'partition'. Records without a key have no order among each other with 'key'. */
+  readonly order?: 'partition' | 'key'
+  /** Ends `run` once the handlers that run have ended. */
+  readonly signal?: AbortSignal
+}
+
+/** A partition gives way to others that wait after so long. */
+const turnMs = 100
+
+export class Runner<K, V> implements Reader {
+  readonly name = 'run()'
+  readonly #delivery: Delivery<K, V>
+  readonly #handler: Handler<K, V>
+  readonly #concurrency: number
+  readonly #byKey: boolean
+  /** When each running handler began. */
+  readonly #began = new Map<symbol, number>()
+  /** Partitions with a running handler, of whichever of their playheads. */
+  readonly #lanes = new Map<string, Playhead[]>()
+  readonly #keys = new Map<string, Promise<void>>()
+  readonly #progress = new Map<Playhead, Progress>()
+  #active = 0
+  #slotFree: (() => void) | undefined
+  #stopping = false
+  #failure: { readonly error: unknown } | undefined
+  #over = false
+  /** Resolves when no handler runs any more. */
+  readonly finished: Promise<void>
+  #finish: () => void = () => {}
+
+  constructor(delivery: Delivery<K, V>, handler: Handler<K, V>, options: RunOptions) {
+    const { concurrency = 1, order = 'partition' } = options
+    if (!Number.isInteger(concurrency) || concurrency < 1) {
+      throw invalid('concurrency is a positive integer')
+    }
+    this.#delivery = delivery
+    this.#handler = handler
+    this.#concurrency = concurrency
+    this.#byKey = order === 'key'
+    this.finished = new Promise(resolve => (this.#finish = resolve))
+  }
+
+  inHandSince(): number {
+    let oldest = Infinity
+    for (const began of this.#began.values()) oldest = Math.min(oldest, began)
+    return oldest
+  }
+
+  yields(): boolean {
+    return this.#over
+  }
+
+  /** What handlers have is not processed before they end. */
+  reportInHand(): void {}
+
+  async run(signal: AbortSignal | undefined): Promise<void> {
+    this.#delivery.claim(this)
+    const stop = (): void => {
+      this.#stopping = true
+      this.#delivery.wake()
+      this.#slotFree?.()
+    }
+    signal?.addEventListener('abort', stop)
+    if (signal?.aborted) stop()
+    try {
+      await this.#dispatch()
+    } finally {
+      while (this.#active > 0) await this.#slot()
+      this.#over = true
+      signal?.removeEventListener('abort', stop)
+      this.#finish()
+      this.#delivery.release(this)
+    }
+    if (this.#failure !== undefined) throw this.#failure.error
+  }
+
+  async #dispatch(): Promise<void> {
+    const delivery = this.#delivery
+    delivery.asked()
+    while (!this.#stopping) {
+      if (this.#active >= this.#concurrency) {
+        await this.#slot()
+        continue
+      }
+      const batch = await delivery.next(Infinity, () => this.#stopping)
+      if (batch === undefined) return
+      if (this.#stopping) return delivery.park(batch)
+      if (!delivery.stillWanted(batch)) continue
+      if (this.#byKey) await this.#spread(batch)
+      else this.#occupy(batch)
+    }
+  }
+
+  get #othersWait(): boolean {
+    return this.#active >= this.#concurrency && this.#delivery.anyReady
+  }
+
+  #slot(): Promise<void> {
+    return new Promise(resolve => (this.#slotFree = resolve))
+  }
+
+  #ended(): void {
+    this.#active -= 1
+    this.#slotFree?.()
+    // With nothing in hand the member that was too slow may join again.
+    if (this.#active === 0) this.#delivery.asked()
+  }
+
+  // By partition
+
+  #occupy(batch: ConsumerBatch<K, V>): void {
+    const { '~playhead': playhead } = batch
+    const waiting = this.#lanes.get(playhead.key)
+    playhead.busy = true
+    if (waiting !== undefined) {
+      // The partition was lost and is back, and a handler of its former life still runs.
+      this.#delivery.park(batch)
+      waiting.push(playhead)
+      return
+    }
+    this.#lanes.set(playhead.key, [playhead])
+    this.#active += 1
+    playhead.handOut()
+    this.#oneByOne(batch)
+      .catch((error: unknown) => this.#failed(error))
+      .finally(() => {
+        const playheads = this.#lanes.get(playhead.key) ?? []
+        this.#lanes.delete(playhead.key)
+        playhead.handBack()
+        for (const one of playheads) {
+          one.busy = false
+          this.#delivery.deliverable(one)
+        }
+        this.#ended()
+      })
+  }
+
+  async #oneByOne(batch: ConsumerBatch<K, V>): Promise<void> {
+    const { '~playhead': playhead, '~epoch': epoch } = batch
+    const { clock } = this.#delivery.env
+    const walk = batch[Symbol.iterator]()
+    const turnEnds = clock.monotonic() + turnMs
+    for (;;) {
+      const now = clock.monotonic()
+      const stop = this.#stopping || !playhead.delivers || !this.#delivery.alive(now)
+      if (stop || (now > turnEnds && this.#othersWait)) return this.#delivery.park(batch)
+      const record = walk.advance()
+      if (record === undefined) break
+      playhead.position = record.offset + 1
+      this.#delivery.handedOut(now)
+      try {
+        await this.#handle(playhead, record, now)
+      } catch (error) {
+        this.#redeliver(playhead, epoch, record.offset)
+        throw error
+      }
+      playhead.report(epoch, record.offset + 1, record.leaderEpoch)
+    }
+    if (playhead.epoch !== epoch) return
+    playhead.position = batch.nextOffset
+    if (playhead.processed >= batch.firstOffset) {
+      playhead.report(epoch, batch.nextOffset, batch.leaderEpoch)
+    }
+  }
+
+  #handle(playhead: Playhead, record: ConsumerRecord<K, V>, now: number): unknown {
+    const id = Symbol()
+    this.#began.set(id, now)
+    const { signal } = playhead
+    const context: HandlerContext = { signal }
+    try {
+      const result = this.#handler(record, context)
+      if (result instanceof Promise) return result.finally(() => this.#began.delete(id))
+      this.#began.delete(id)
+      return result
+    } catch (error) {
+      this.#began.delete(id)
+      throw error
+    }
+  }
+
+  #redeliver(playhead: Playhead, epoch: number, offset: number): void {
+    if (playhead.epoch !== epoch || playhead.state !== 'reading') return
+    playhead.jump({ offset, leaderEpoch: playhead.processedLeaderEpoch }, 'redelivery')
+  }
+
+  #failed(error: unknown): void {
+    this.#failure ??= { error }
+    this.#stopping = true
+    this.#delivery.wake()
+  }
+
+  // By key
+
+  /** Starts the records of `batch`, as slots come free; resolves when the last has started. */
+  async #spread(batch: ConsumerBatch<K, V>): Promise<void> {
+    const { '~playhead': playhead, '~epoch': epoch } = batch
+    const { clock } = this.#delivery.env
+    const progress = this.#progressOf(playhead, epoch)
+    const walk = batch[Symbol.iterator]()
+    progress.open += 1
+    playhead.handOut()
+    try {
+      for (;;) {
+        while (this.#active >= this.#concurrency) await this.#slot()
+        const now = clock.monotonic()
+        if (this.#stopping || !playhead.delivers || !this.#delivery.alive(now)) {
+          return this.#delivery.park(batch)
+        }
+        const record = walk.advance()
+        if (record === undefined) break
+        playhead.position = record.offset + 1
+        this.#delivery.handedOut(now)
+        this.#start(playhead, progress, record)
+      }
+      if (playhead.epoch === epoch) {
+        playhead.position = batch.nextOffset
+        progress.end(batch.nextOffset, batch.leaderEpoch)
+      }
+    } finally {
+      progress.open -= 1
+      playhead.handBack()
+      this.#settle(playhead, progress)
+    }
+  }
+
+  #progressOf(playhead: Playhead, epoch: number): Progress {
+    let progress = this.#progress.get(playhead)
+    if (progress === undefined || progress.epoch !== epoch) {
+      this.#progress.set(playhead, (progress = new Progress(epoch)))
+    }
+    return progress
+  }
+
+  #start(playhead: Playhead, progress: Progress, record: ConsumerRecord<K, V>): void {
+    const item = progress.begin(record.offset, record.leaderEpoch)
+    const key = keyText(record)
+    const before = key === undefined ? undefined : this.#keys.get(key)
+    this.#active += 1
+    playhead.handOut()
+    const work = async (): Promise<void> => {
+      if (before !== undefined) await before
+      // A jump or a failure came while it waited for the one before of its key.
+      if (playhead.epoch !== progress.epoch || this.#failure !== undefined) return
+      await this.#handle(playhead, record, this.#delivery.env.clock.monotonic())
+      item.done = true
+    }
+    const done = work()
+      .catch((error: unknown) => this.#failed(error))
+      .then(() => {
+        if (key !== undefined && this.#keys.get(key) === done) this.#keys.delete(key)
+        progress.running -= 1
+        playhead.handBack()
+        this.#settle(playhead, progress)
+        this.#ended()
+      })
+    if (key !== undefined) this.#keys.set(key, done)
+  }
+
+  #settle(playhead: Playhead, progress: Progress): void {
+    const at = progress.advance()
+    if (at !== undefined) playhead.report(progress.epoch, at.offset, at.leaderEpoch)
+    if (progress.open > 0 || progress.running > 0) return
+    if (this.#progress.get(playhead) === progress) this.#progress.delete(playhead)
+    // What failed, and what was after it, comes again.
+    const first = progress.firstUndone
+    if (first !== undefined) this.#redeliver(playhead, progress.epoch, first)
+  }
+}
+
+function keyText({ topic, partition, key }: ConsumerRecord<unknown, unknown>): string | undefined {
+  if (key === null || key === undefined) return undefined
+  const text = Buffer.isBuffer(key) ? key.toString('latin1') : JSON.stringify(key)
+  return `${topic}/${partition}/${text}`
+}
+
+interface Item {
+  readonly next: number
+  readonly leaderEpoch: number
+  done: boolean
+}
+
+/** How far a partition is processed when its records end in any order: up to the first that is not done. */
+export class Progress {
+  readonly epoch: number
+  /** Walks that still begin records. */
+  open = 0
+  /** Records that were begun and have not ended, well or badly. */
+  running = 0
+  readonly #items: Item[] = []
+  #head = 0
+
+  constructor(epoch: number) {
+    this.epoch = epoch
+  }
+
+  /** The offset of the first record that was begun and is not done; undefined: there is none. */
+  get firstUndone(): number | undefined {
+    const item = this.#items[this.#head]
+    return item === undefined ? undefined : item.next - 1
+  }
+
+  begin(offset: number, leaderEpoch: number): Item {
+    this.running += 1
+    const item = { next: offset + 1, leaderEpoch, done: false }
+    this.#items.push(item)
+    return item
+  }
+
+  /** A batch ends at `next`: what lies between its last record and that needs no handler. */
+  end(next: number, leaderEpoch: number): void {
+    this.#items.push({ next, leaderEpoch, done: true })
+  }
+
+  /** Passes what is done; where that leads, if it leads anywhere. */
+  advance(): { readonly offset: number; readonly leaderEpoch: number } | undefined {
+    let last: Item | undefined
+    for (let item = this.#items[this.#head]; item?.done; item = this.#items[this.#head]) {
+      last = item
+      this.#head += 1
+    }
+    if (this.#head > 1_024) {
+      this.#items.splice(0, this.#head)
+      this.#head = 0
+    }
+    return last === undefined ? undefined : { offset: last.next, leaderEpoch: last.leaderEpoch }
+  }
+}

@@ -1,0 +1,377 @@
+/**
+ * One source per broker: the inbox of the partitions that are read from it. It keeps one fetch in flight, and asks again
+ * as soon as what the answer before has brought is half consumed: so the next answer travels while the application works,
+ * and no more than that is held. `pump` is the only place that decides; events change state and call it.
+ *
+ * A fetch that waits at the broker for records must not hold up a partition that has just become readable (assigned,
+ * resumed, jumped). Then a second one goes out on a connection beside the first, whose answer is ignored.
+ */
+import type { Env, Timer } from '../../base/env.ts'
+import { PlayheadError } from '../../base/error.ts'
+import { Fetch } from '../../protocol/api/fetch.ts'
+import { KafkaError, kafkaErrorName } from '../../protocol/errors.ts'
+import type { ResponseOf } from '../../protocol/schema.ts'
+import type { Answer, LaneName, Rpc } from '../../rpc/call.ts'
+import { backoffMs } from '../../rpc/retry.ts'
+import { chunkOf } from './chunk.ts'
+import type { Settings } from './options.ts'
+import type { Playhead } from './playhead.ts'
+import { FetchSession, type SessionEntry, zeroTopicId } from './session.ts'
+
+type FetchResponse = ResponseOf<typeof Fetch>
+type FetchedPartition = FetchResponse['responses'][number]['partitions'][number]
+
+/** What a source asks of the rest of the consumer. */
+export interface SourceHost {
+  readonly env: Env
+  readonly rpc: Rpc
+  readonly settings: Settings
+  /** Names the lanes of this consumer. */
+  readonly lane: string
+  /** Bytes fetched and not yet delivered, of all sources. */
+  bufferedBytes(): number
+  leaderEpoch(playhead: Playhead): number
+  /** The metadata may be old: it says so. */
+  stale(why: string): void
+  /** Another broker may be the one to read `playhead` from. */
+  reroute(playhead: Playhead): void
+  outOfRange(playhead: Playhead): void
+  /** The log differs from what was read: the epoch of the last record ends at `endOffset` (KIP-595). */
+  diverged(playhead: Playhead, epoch: number, endOffset: number): void
+  refused(playhead: Playhead, code: number): void
+}
+
+interface Flight {
+  readonly lane: number
+  readonly sentAt: number
+  cancel(): void
+}
+
+const backoff = { firstMs: 50, mostMs: 1_000 }
+/** A fetch that was answered within this would only be disturbed by a second. */
+const supersedeAfterMs = 3
+/** How long a replica nearby is read from before the leader is asked again (KIP-392). */
+const replicaMs = 300_000
+
+export class Source {
+  readonly node: number
+  /** Of the answers that are not yet delivered. */
+  bufferedBytes = 0
+  readonly #host: SourceHost
+  readonly #members = new Set<Playhead>()
+  readonly #changed = new Set<Playhead>()
+  readonly #session: FetchSession
+  readonly #laneBusy = [false, false]
+  #live: Flight | null = null
+  readonly #flights = new Set<Flight>()
+  readonly #timers = new Set<Timer>()
+  #supersedeTimer: Timer | null = null
+  #resting = false
+  #failures = 0
+  #closed = false
+
+  constructor(node: number, host: SourceHost) {
+    this.node = node
+    this.#host = host
+    this.#session = new FetchSession(host.settings.partitionMaxBytes)
+  }
+
+  /** When the fetch in flight was sent; undefined: there is none. */
+  get waitingSince(): number | undefined {
+    return this.#live?.sentAt
+  }
+
+  get empty(): boolean {
+    return this.#members.size === 0
+  }
+
+  add(playhead: Playhead): void {
+    this.#members.add(playhead)
+    this.bufferedBytes += playhead.bufferedBytes
+    this.changed(playhead)
+  }
+
+  remove(playhead: Playhead): void {
+    if (!this.#members.delete(playhead)) return
+    this.bufferedBytes -= playhead.bufferedBytes
+    this.changed(playhead)
+  }
+
+  /** Whether or where `playhead` is to be fetched may have changed. */
+  changed(playhead: Playhead): void {
+    this.#changed.add(playhead)
+    this.pump()
+  }
+
+  /** Bytes came to, or (negative) left the buffer. */
+  buffered(playhead: Playhead, bytes: number): void {
+    this.bufferedBytes += bytes
+    if (bytes > 0) return
+    if (!this.#session.has(playhead) && playhead.fetchable) this.#changed.add(playhead)
+    this.pump()
+  }
+
+  close(): void {
+    this.#closed = true
+    for (const flight of this.#flights) flight.cancel()
+    for (const timer of this.#timers) timer.cancel()
+    this.#supersedeTimer?.cancel()
+    this.#members.clear()
+    this.#changed.clear()
+  }
+
+  pump(): void {
+    if (this.#closed || this.#resting) return
+    if (this.#live !== null && !this.#supersede()) return
+    if (!this.#roomy()) return
+    const lane = this.#laneBusy.indexOf(false)
+    if (lane < 0) return
+    const full = this.#session.full
+    const request = this.#session.request(full ? this.#members : this.#changed, p => this.#wants(p))
+    this.#changed.clear()
+    if (this.#session.size === 0 && (full || request.forgottenTopicsData.length === 0)) {
+      this.#session.reset()
+      return
+    }
+    this.#send(lane, request)
+  }
+
+  /** Whether the fetch in flight is to be given up for one that reads more. */
+  #supersede(): boolean {
+    const { clock } = this.#host.env
+    if (this.#live === null || !this.#laneBusy.includes(false)) return false
+    let needed = false
+    for (const playhead of this.#changed) {
+      if (this.#wants(playhead) === undefined || this.#session.isCurrent(playhead)) continue
+      needed = true
+      break
+    }
+    if (!needed || !this.#roomy()) return false
+    const waitMs = this.#live.sentAt + supersedeAfterMs - clock.monotonic()
+    if (waitMs > 0) {
+      this.#supersedeTimer ??= clock.after(waitMs, () => {
+        this.#supersedeTimer = null
+        this.pump()
+      })
+      return false
+    }
+    this.#live = null
+    this.#session.superseded()
+    return true
+  }
+
+  /** Whether another answer may come. */
+  #roomy(): boolean {
+    const { settings } = this.#host
+    const bufferedBytes = this.#host.bufferedBytes()
+    const half = settings.fetchMaxBytes / 2
+    if (this.bufferedBytes <= half && bufferedBytes < settings.bufferMaxBytes) return true
+    // What nobody can take now (paused, or behind a slow handler) must not keep the others from being read.
+    let takable = 0
+    for (const p of this.#members) if (p.delivers && !p.busy) takable += p.bufferedBytes
+    return takable === 0 || (takable <= half && bufferedBytes < settings.bufferMaxBytes)
+  }
+
+  /** The leader epoch to fetch `playhead` with; undefined: it is not to be fetched from here now. */
+  #wants(playhead: Playhead): number | undefined {
+    if (!playhead.fetchable || !this.#members.has(playhead)) return undefined
+    if (playhead.bufferedBytes > this.#host.settings.partitionMaxBytes) return undefined
+    if (playhead.chunks.at(-1)?.error) return undefined
+    return this.#host.leaderEpoch(playhead)
+  }
+
+  #send(lane: number, request: ReturnType<FetchSession['request']>): void {
+    const { env, rpc, settings } = this.#host
+    const name: LaneName = lane === 0 ? `fetch:${this.#host.lane}` : `fetch:${this.#host.lane}+`
+    const named = request.topics.some(({ topicId }) => topicId === zeroTopicId)
+    const call = rpc.send(
+      Fetch,
+      {
+        ...request,
+        maxWaitMs: settings.fetchMaxWaitMs,
+        minBytes: settings.fetchMinBytes,
+        maxBytes: settings.fetchMaxBytes,
+        isolationLevel: settings.readCommitted ? 1 : 0,
+        rackId: settings.rackId ?? ''
+      },
+      {
+        to: { node: this.node },
+        lane: name,
+        timeoutMs: settings.fetchMaxWaitMs + 30_000,
+        ...(named ? { maxVersion: 12 } : {})
+      }
+    )
+    const flight: Flight = { lane, sentAt: env.clock.monotonic(), cancel: () => call.cancel() }
+    this.#live = flight
+    this.#flights.add(flight)
+    this.#laneBusy[lane] = true
+    call.response.then(
+      answer => {
+        this.#landed(flight)
+        if (this.#live === flight) this.#answered(answer)
+      },
+      (error: unknown) => {
+        this.#landed(flight)
+        if (this.#live === flight) this.#failed(error)
+      }
+    )
+  }
+
+  #landed(flight: Flight): void {
+    this.#flights.delete(flight)
+    this.#laneBusy[flight.lane] = false
+    // A partition that waits for a free lane to be asked for.
+    if (this.#live !== flight) this.pump()
+  }
+
+  #answered(answer: Answer<typeof Fetch>): void {
+    this.#live = null
+    if (this.#closed) return
+    const { body, version } = answer
+    if (body.errorCode !== KafkaError.NONE) return this.#answeredWithError(body.errorCode)
+    this.#failures = 0
+    this.#session.answered(body.sessionId)
+    for (const topic of body.responses) {
+      const named = version >= 13 ? topic.topicId : topic.topic
+      for (const fetched of topic.partitions) {
+        const entry =
+          this.#session.entry(named, fetched.partitionIndex) ??
+          this.#sent(topic, version, fetched.partitionIndex)
+        if (entry !== undefined) this.#partition(entry, fetched)
+      }
+    }
+    this.pump()
+  }
+
+  /** Before version 13 an answer names topics, while sessions are kept by id. */
+  #sent(
+    topic: { topic: string; topicId: string },
+    version: number,
+    partition: number
+  ): SessionEntry | undefined {
+    if (version >= 13) return undefined
+    for (const playhead of this.#members) {
+      if (playhead.topic === topic.topic && playhead.partition === partition) {
+        return this.#session.entry(playhead.topicId, partition)
+      }
+    }
+    return undefined
+  }
+
+  #answeredWithError(code: number): void {
+    this.#session.reset()
+    switch (code) {
+      case KafkaError.FETCH_SESSION_ID_NOT_FOUND:
+      case KafkaError.INVALID_FETCH_SESSION_EPOCH:
+      case KafkaError.FETCH_SESSION_TOPIC_ID_ERROR:
+        break
+      default:
+        this.#host.stale(`a fetch was answered ${kafkaErrorName(code)}`)
+    }
+    // The first time at once; a broker that only refuses is not asked in a hot loop.
+    if (this.#failures === 0) this.#failures = 1
+    else return this.#rest()
+    this.pump()
+  }
+
+  #failed(error: unknown): void {
+    this.#live = null
+    this.#session.reset()
+    if (this.#closed) return
+    if (!(error instanceof PlayheadError)) throw error
+    if (error.code === 'CLOSED') return
+    this.#host.stale(`fetching from broker ${this.node} failed: ${error.message}`)
+    this.#rest()
+  }
+
+  #rest(): void {
+    const { env } = this.#host
+    this.#failures += 1
+    this.#resting = true
+    this.#after(backoffMs(env.random, backoff, this.#failures), () => {
+      this.#resting = false
+      this.pump()
+    })
+  }
+
+  #partition(entry: SessionEntry, fetched: FetchedPartition): void {
+    const { playhead } = entry
+    // Void: it jumped, or went away, after this was asked for.
+    if (playhead.epoch !== entry.epoch || playhead.fetchOffset !== entry.fetchOffset) return
+    if (playhead.state !== 'reading') return
+    if (fetched.errorCode !== KafkaError.NONE) return this.#partitionError(playhead, fetched)
+    const { divergingEpoch } = fetched
+    if (divergingEpoch.epoch >= 0 || divergingEpoch.endOffset >= 0) {
+      this.#host.diverged(playhead, divergingEpoch.epoch, divergingEpoch.endOffset)
+      return
+    }
+    playhead.verifiedAt = entry.currentLeaderEpoch
+    playhead.failures = 0
+    playhead.highWatermark = fetched.highWatermark
+    playhead.lastStableOffset = fetched.lastStableOffset
+    playhead.logStart = fetched.logStartOffset
+    if (fetched.preferredReadReplica >= 0) {
+      const until = this.#host.env.clock.monotonic() + replicaMs
+      playhead.replica = { node: fetched.preferredReadReplica, until }
+      return this.#host.reroute(playhead)
+    }
+    this.#records(entry, fetched)
+  }
+
+  #records({ playhead, epoch, fetchOffset }: SessionEntry, fetched: FetchedPartition): void {
+    const chunk = chunkOf(epoch, fetched.records, fetched.abortedTransactions)
+    if (chunk === undefined) return
+    const last = chunk.views.at(-1)
+    if (last !== undefined) {
+      // A broker that answers with records from before the offset again and again would be a hot loop.
+      if (last.nextOffset <= fetchOffset) return this.#backOff(playhead)
+      playhead.fetchOffset = last.nextOffset
+      playhead.leaderEpoch = last.leaderEpoch
+    }
+    this.#changed.add(playhead)
+    playhead.add(chunk)
+  }
+
+  #partitionError(playhead: Playhead, { errorCode, currentLeader }: FetchedPartition): void {
+    const name = kafkaErrorName(errorCode)
+    switch (errorCode) {
+      case KafkaError.OFFSET_OUT_OF_RANGE:
+        if (playhead.replica === null) return this.#host.outOfRange(playhead)
+        // A follower may lag behind what the leader gave us.
+        playhead.replica = null
+        return this.#host.reroute(playhead)
+      case KafkaError.TOPIC_AUTHORIZATION_FAILED:
+      case KafkaError.UNSUPPORTED_COMPRESSION_TYPE:
+        return this.#host.refused(playhead, errorCode)
+      case KafkaError.NOT_LEADER_OR_FOLLOWER:
+      case KafkaError.FENCED_LEADER_EPOCH:
+        playhead.replica = null
+        this.#host.stale(
+          `${playhead.topic}[${playhead.partition}]: ${name}, leader ${currentLeader.leaderId}`
+        )
+        return this.#backOff(playhead)
+      case KafkaError.UNKNOWN_LEADER_EPOCH:
+      case KafkaError.OFFSET_NOT_AVAILABLE:
+        return this.#backOff(playhead)
+      default:
+        playhead.replica = null
+        this.#host.stale(`${playhead.topic}[${playhead.partition}]: ${name}`)
+        return this.#backOff(playhead)
+    }
+  }
+
+  #backOff(playhead: Playhead): void {
+    playhead.failures += 1
+    playhead.backOff(true)
+    const ms = backoffMs(this.#host.env.random, backoff, playhead.failures)
+    this.#after(ms, () => playhead.backOff(false))
+  }
+
+  #after(ms: number, fire: () => void): void {
+    const timer = this.#host.env.clock.after(ms, () => {
+      this.#timers.delete(timer)
+      fire()
+    })
+    this.#timers.add(timer)
+  }
+}
