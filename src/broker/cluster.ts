@@ -81,6 +81,7 @@ export class BrokerCluster {
       newProducerId: changes => this.newProducerId(changes),
       offsets: this.groups
     })
+    this.groups.admit = commit => this.transactions.admitOffsets(commit)
     const stored = store.get(clusterKey)
     const known = stored === undefined ? undefined : readStored(StoredCluster, stored)
     this.clusterId = known?.clusterId ?? env.cpu.randomBytes(16).toString('base64url')

@@ -16,18 +16,28 @@ import { handleDescribeGroups } from './handlers/15-describe-groups.ts'
 import { handleListGroups } from './handlers/16-list-groups.ts'
 import { handleApiVersions } from './handlers/18-api-versions.ts'
 import { handleCreateTopics } from './handlers/19-create-topics.ts'
+import { handleDeleteTopics } from './handlers/20-delete-topics.ts'
+import { handleDeleteRecords } from './handlers/21-delete-records.ts'
 import { handleInitProducerId } from './handlers/22-init-producer-id.ts'
+import { handleOffsetForLeaderEpoch } from './handlers/23-offset-for-leader-epoch.ts'
 import { handleAddPartitionsToTxn } from './handlers/24-add-partitions-to-txn.ts'
 import { handleAddOffsetsToTxn } from './handlers/25-add-offsets-to-txn.ts'
 import { handleEndTxn } from './handlers/26-end-txn.ts'
 import { handleTxnOffsetCommit } from './handlers/28-txn-offset-commit.ts'
+import { handleDescribeConfigs } from './handlers/32-describe-configs.ts'
+import { handleAlterConfigs } from './handlers/33-alter-configs.ts'
+import { handleDescribeLogDirs } from './handlers/35-describe-log-dirs.ts'
+import { handleCreatePartitions } from './handlers/37-create-partitions.ts'
 import { handleDeleteGroups } from './handlers/42-delete-groups.ts'
+import { handleIncrementalAlterConfigs } from './handlers/44-incremental-alter-configs.ts'
 import { handleOffsetDelete } from './handlers/47-offset-delete.ts'
+import { handleDescribeCluster } from './handlers/60-describe-cluster.ts'
 import { handleDescribeProducers } from './handlers/61-describe-producers.ts'
 import { handleDescribeTransactions } from './handlers/65-describe-transactions.ts'
 import { handleListTransactions } from './handlers/66-list-transactions.ts'
 import { handleConsumerGroupHeartbeat } from './handlers/68-consumer-group-heartbeat.ts'
 import { handleConsumerGroupDescribe } from './handlers/69-consumer-group-describe.ts'
+import { handleDescribeTopicPartitions } from './handlers/75-describe-topic-partitions.ts'
 
 /** Every handler there is, by rising key. */
 const handlers: readonly Handler[] = [
@@ -46,18 +56,28 @@ const handlers: readonly Handler[] = [
   handleListGroups,
   handleApiVersions,
   handleCreateTopics,
+  handleDeleteTopics,
+  handleDeleteRecords,
   handleInitProducerId,
+  handleOffsetForLeaderEpoch,
   handleAddPartitionsToTxn,
   handleAddOffsetsToTxn,
   handleEndTxn,
   handleTxnOffsetCommit,
+  handleDescribeConfigs,
+  handleAlterConfigs,
+  handleDescribeLogDirs,
+  handleCreatePartitions,
   handleDeleteGroups,
+  handleIncrementalAlterConfigs,
   handleOffsetDelete,
+  handleDescribeCluster,
   handleDescribeProducers,
   handleDescribeTransactions,
   handleListTransactions,
   handleConsumerGroupHeartbeat,
-  handleConsumerGroupDescribe
+  handleConsumerGroupDescribe,
+  handleDescribeTopicPartitions
 ]
 
 /** Highest version to speak, by the API's name: to play an older Kafka. -1: the API is not spoken at all. */

@@ -22,6 +22,8 @@ const forgottenAfterMs = 604_800_000
 /** The last epoch that a producer is given; one above it is for the marker of its last transaction. */
 const lastEpoch = 0x7fff - 1
 const none = -1n
+/** From this version on a TxnOffsetCommit adds its group to the transaction by itself (KIP-890). */
+const addsGroups = 5
 
 export type TransactionState = 'Empty' | 'Ongoing' | 'CompleteCommit' | 'CompleteAbort'
 
@@ -170,6 +172,26 @@ export class Transactions {
   /** The same for the offsets of a group. */
   verifyGroup(who: Writer, group: string): number {
     return this.#verify(who, found => found.groups.has(group))
+  }
+
+  /** Whether offsets of the group may be committed now as part of the transaction: 0, or why not. */
+  admitOffsets(commit: Writer & { readonly groupId: string; readonly version: number }): number {
+    const changes = new Changes()
+    const adds = commit.version >= addsGroups
+    const code = adds
+      ? this.addGroup(commit, commit.groupId, changes)
+      : this.verifyGroup(commit, commit.groupId)
+    // Not waited for: the offsets are committed after it, so they are not stored without it.
+    if (!changes.empty) {
+      this.#store.commit(changes).catch((error: unknown) => {
+        this.#env.log.error('a transaction could not be stored', {
+          id: commit.transactionalId,
+          error
+        })
+      })
+    }
+    if (code === KafkaError.PRODUCER_FENCED) return KafkaError.INVALID_PRODUCER_EPOCH
+    return code
   }
 
   /** Commits or aborts. `bumps`: the client takes a new epoch for each transaction (KIP-890, EndTxn version 5). */

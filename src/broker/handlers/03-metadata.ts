@@ -79,7 +79,7 @@ function describe(topic: Topic, cluster: BrokerCluster, operations: boolean): To
   }
 }
 
-function describePartition(partition: Partition, { nodes }: BrokerCluster) {
+export function describePartition(partition: Partition, { nodes }: BrokerCluster) {
   const { index, leader, leaderEpoch, replicas } = partition
   const up = replicas.filter(id => nodes.get(id)?.up)
   return {
