@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { PlayheadError } from '../../src/base/error.ts'
-import { Fetch } from '../../src/protocol/api/fetch.ts'
+import { ApiVersions } from '../../src/protocol/api/api-versions.ts'
 import { Heartbeat } from '../../src/protocol/api/heartbeat.ts'
 import { ListGroups } from '../../src/protocol/api/list-groups.ts'
 import { Produce } from '../../src/protocol/api/produce.ts'
 import { encodeResponse } from '../../src/protocol/frame.ts'
 import type { Cluster } from '../../src/rpc/cluster.ts'
-import { type Asked, World, wait } from './fake-broker.ts'
+import { type Asked, World, story } from './fake-broker.ts'
 
 const beat = { groupId: 'g', generationId: 1, memberId: 'm' }
 const node0 = { to: { node: 0 } } as const
@@ -310,52 +310,6 @@ test('a produce with acks=0 ends once written, without an answer', async () => {
   })
 })
 
-test('a long poll never stands before a heartbeat: each lane has its connection', async () => {
-  const world = new World()
-  const broker = await world.start()
-  broker.on(Fetch, () => undefined)
-  broker.on(Heartbeat, () => ({ errorCode: 0 }))
-  await world.play(async () => {
-    const cluster = world.cluster()
-    const poll = { maxWaitMs: 500, minBytes: 1, topics: [], forgottenTopicsData: [] }
-    const fetches = ['fetch', 'fetch:other'].map(lane =>
-      cluster.send(Fetch, poll, { ...node0, lane: lane as 'fetch' })
-    )
-    await Promise.all(fetches.map(f => f.written))
-    await cluster.request(Heartbeat, beat, node0)
-    const lanes = new Set(broker.asked.map(({ from }) => from))
-    assert.equal(lanes.size, 3)
-    for (const fetch of fetches) fetch.cancel()
-    await closed(cluster, world)
-  })
-})
-
-test('a connection that carries nothing ends after its idle time, one that is used does not', async () => {
-  const world = new World()
-  const broker = await world.start()
-  broker.on(Heartbeat, () => ({ errorCode: 0 }))
-  await world.play(async () => {
-    const cluster = world.cluster({ connectionsMaxIdleMs: 60_000 })
-    const first = await cluster.send(Heartbeat, beat, node0).response
-    await wait(world, 50_000)
-    const second = await cluster.send(Heartbeat, beat, node0).response
-    assert.equal(second.connection, first.connection)
-    await wait(world, 50_000)
-    assert.deepEqual(
-      broker.connections.map(c => c.closed),
-      [false]
-    )
-    await wait(world, 20_000)
-    assert.deepEqual(
-      broker.connections.map(c => c.closed),
-      [true]
-    )
-    const third = await cluster.send(Heartbeat, beat, node0).response
-    assert.notEqual(third.connection, first.connection)
-    await closed(cluster, world)
-  })
-})
-
 test('close ends every call, whatever it waits for, and leaves no timer and no connection', async () => {
   const world = new World()
   const broker = await world.start()
@@ -382,4 +336,18 @@ test('close ends every call, whatever it waits for, and leaves no timer and no c
     await broker.die()
   })
   assert.equal(world.clock.pending, 0)
+})
+
+test('before it is authenticated a broker may not announce a large frame', async () => {
+  await story(1, { requestTimeoutMs: 300 }, async (world, cluster) => {
+    const size = Buffer.alloc(4)
+    size.writeInt32BE(600 * 1024)
+    world.brokers[0]?.on(ApiVersions, asked => void asked.from.socket.write([size]))
+    await assert.rejects(cluster.refresh(), error => {
+      assert(error instanceof PlayheadError)
+      assert.deepEqual([error.code, error.retriable], ['CONNECTION_FAILED', true])
+      assert.match(error.message, /a frame of 614400 bytes; Kafka frames here have 4 to 524288/)
+      return true
+    })
+  })
 })
