@@ -90,7 +90,6 @@ export class Connection implements Carrier {
   readonly #socket: Socket
   readonly #splitter: FrameSplitter
   readonly #inFlight: Fifo<Exchange>
-  /** The socket has closed. */
   /** Resolves when the socket is closed. */
   readonly gone: Promise<void>
   #resolveGone: () => void = () => {}
