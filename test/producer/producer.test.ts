@@ -261,6 +261,65 @@ test('no broker to be had: the deadline ends the promise, and says that nothing 
   assert.ok(world.clock.monotonic() - at <= 6000)
 })
 
+test('with no broker from the start, a send ends by its deadline', async () => {
+  const world = new World({ topics: { t: 1 }, brokers: 1 })
+  world.network.kill('b0')
+  const producer = new Producer(world.cluster, { deliveryTimeoutMs: 5000 })
+  await world.play(
+    assert.rejects(
+      producer.sendMany('t', [{ value: 'v' }]),
+      error => error instanceof PlayheadError && error.retriable
+    )
+  )
+  assert.ok(world.clock.monotonic() <= 6000)
+})
+
+test('sends that wait for room end by their deadline when none comes', async () => {
+  const world = new World({ topics: { t: 1 }, brokers: 1 })
+  const options = { deliveryTimeoutMs: 5000, maxBufferedBytes: 500, batchBytes: 200 }
+  const producer = new Producer(world.cluster, options)
+  await world.play(producer.send('t', { value: 'warm' }))
+  world.network.kill('b0')
+  await world.clock.advance(100)
+  const at = world.clock.monotonic()
+  const sent = times(20, i => producer.send('t', { value: `${i}`.padStart(80, '0') }))
+  const ends = await world.play(Promise.allSettled(sent))
+  for (const end of ends) assert.ok(end.status === 'rejected' && code('TIMED_OUT')(end.reason))
+  assert.ok(world.clock.monotonic() - at <= 6000)
+  assert.deepEqual(world.log('t', 0).values, ['warm'])
+})
+
+test('a broker that only refuses is not asked in a hot loop, however many partitions want to', async () => {
+  const world = new World({ topics: { t: 100 }, brokers: 1 })
+  const producer = new Producer(world.cluster, { deliveryTimeoutMs: 20_000 })
+  world.onProduce = () => ({ code: KafkaError.NOT_LEADER_OR_FOLLOWER })
+  const before = [...world.requests.values()].reduce((a, b) => a + b, 0)
+  const sent = Promise.allSettled(
+    times(100, partition => producer.send('t', { partition, value: 'v' }))
+  )
+  await world.clock.advance(20_000)
+  const count = [...world.requests.values()].reduce((a, b) => a + b, 0) - before
+  assert.ok(count > 10 && count <= 20 * 20, `${count} requests in 20 s`)
+  await world.play(sent)
+})
+
+test('a topic that is made anew with fewer partitions gets its records', async () => {
+  const world = new World({ topics: { t: 8 } })
+  const producer = new Producer(world.cluster)
+  await world.play(
+    producer.sendMany(
+      't',
+      times(8, partition => ({ partition, value: 'old' }))
+    )
+  )
+  world.logs.delete('t')
+  world.addTopic('t', 2)
+  const keys = times(50, i => ({ key: `${i}`, value: 'new' }))
+  await world.play(world.cluster.refresh({ topics: ['t'] }))
+  await world.play(producer.sendMany('t', keys))
+  assert.equal(world.values('t').flat().length, 50)
+})
+
 test('close ends with all brokers gone, and nothing of the producer is left in the world', async () => {
   const world = new World({ topics: { t: 1 }, brokers: 1 })
   const producer = new Producer(world.cluster, { deliveryTimeoutMs: 60_000 })

@@ -43,7 +43,7 @@ export class Admission {
   submit(sending: Sending, highestPartition: number): void {
     const line = this.#asking.get(sending.topic)
     const topic = this.#outbox.topic(sending.topic)
-    if (line === undefined && topic !== undefined && highestPartition < topic.partitions.length) {
+    if (line === undefined && topic !== undefined && highestPartition < topic.partitionCount) {
       this.#admit(topic, sending)
       return
     }

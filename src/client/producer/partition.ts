@@ -9,7 +9,7 @@
  *   open, even when those between are done: A is appended, but its answer is a time-out; B, C, D, E are done; F
  *   goes and the broker forgets A; A, tried again, would be out of order, and end up in the log twice.
  * - Until the first batch of a producer id is known to be in the log, nothing goes beside it: a broker that has
- *   no state of a producer takes any sequence. A (0) is refused in passing, B (1) is appended, and A, tried
+ *   no state of a producer (any more: it keeps it for a day) takes any sequence. A (0) is refused in passing, B (1) is appended, and A, tried
  *   again, is out of order for ever.
  * - A batch that was sent before goes again only as the first of the queue, alone; what is behind it waits. So
  *   a broker never gets a batch before one that was sent earlier.
@@ -37,6 +37,8 @@ export interface QueueRules {
 const lastEpoch = 32_767
 /** Batches of a producer that a broker remembers (ProducerStateEntry.NUM_BATCHES_TO_RETAIN). */
 const remembered = 5
+/** How long a broker surely remembers a producer that is silent; its `producer.id.expiration.ms` is a day. */
+const sureOfStateMs = 3_600_000
 const sequences = 2 ** 31
 
 export class PartitionQueue {
@@ -68,6 +70,7 @@ export class PartitionQueue {
   #sequence = 0
   /** The producer id of which the broker has state. */
   #confirmed = -1n
+  #confirmedAt = -Infinity
   /** Counts the batches that were given sequences. */
   #ordinal = 0
 
@@ -101,8 +104,9 @@ export class PartitionQueue {
     if (batch === undefined || (at > 0 && batch.attempts > 0)) return
     if (at > 0 && this.#rules.idempotent) {
       if (this.#identity !== identity || this.#confirmed !== identity?.producerId) return
-      const oldest = this.batches[0]?.ordinal ?? this.#ordinal
-      if (this.#ordinal - oldest >= remembered) return
+      const oldest = this.batches[0] ?? batch
+      if (oldest.openedAt - this.#confirmedAt > sureOfStateMs) return
+      if (this.#ordinal - oldest.ordinal >= remembered) return
     }
     if (now < this.#notBefore) {
       this.wakeAt = this.#notBefore
@@ -144,7 +148,10 @@ export class PartitionQueue {
   done(batch: Batch): void {
     this.#failures = 0
     this.#notBefore = -Infinity
-    if (batch.sequence >= 0 && this.#identity !== null) this.#confirmed = this.#identity.producerId
+    if (batch.sequence >= 0 && this.#identity !== null) {
+      this.#confirmed = this.#identity.producerId
+      this.#confirmedAt = batch.openedAt
+    }
     this.drop(batch)
   }
 

@@ -15,6 +15,8 @@ export class Topic {
   missing = true
   /** Partitions with a leader; all of them when none has one. */
   #available: readonly number[] = []
+  /** As the cluster says; a topic that was made anew may have fewer than there are queues. */
+  #count = 0
 
   constructor(name: string, sticky: StickyPartition) {
     this.name = name
@@ -29,8 +31,11 @@ export class Topic {
   ): void {
     this.missing = metadata === undefined
     const count = metadata?.partitions.length ?? 0
-    if (metadata !== undefined) this.topicId = metadata.topicId
-    if (count > this.partitions.length) this.sticky.forget()
+    if (metadata !== undefined) {
+      this.topicId = metadata.topicId
+      if (count !== this.#count) this.sticky.forget()
+      this.#count = count
+    }
     while (this.partitions.length < count) {
       this.partitions.push(new PartitionQueue(this.name, this.partitions.length, rules))
     }
@@ -43,7 +48,12 @@ export class Topic {
       if (leader < 0) this.sticky.forget()
       moved(partition)
     }
-    this.#available = available.length > 0 ? available : this.partitions.map((_, index) => index)
+    this.#available =
+      available.length > 0 ? available : Array.from({ length: this.#count }, (_, index) => index)
+  }
+
+  get partitionCount(): number {
+    return this.#count
   }
 
   /** The queue for a record. Throws UNKNOWN_PARTITION. */
@@ -55,16 +65,13 @@ export class Topic {
         topic: this.name,
         key,
         value: record.value ?? null,
-        partitionCount: this.partitions.length,
+        partitionCount: this.#count,
         available: this.#available
       })
     }
-    chosen ??=
-      key === null
-        ? this.sticky.choose(this.#available)
-        : partitionOfKey(key, this.partitions.length)
+    chosen ??= key === null ? this.sticky.choose(this.#available) : partitionOfKey(key, this.#count)
     const queue = this.partitions[chosen]
-    if (queue === undefined) throw this.unknownPartition(chosen)
+    if (queue === undefined || chosen >= this.#count) throw this.unknownPartition(chosen)
     return queue
   }
 
@@ -74,7 +81,7 @@ export class Topic {
   }
 
   unknownPartition(partition: number): PlayheadError {
-    const message = `topic ${this.name} has partitions 0 to ${this.partitions.length - 1}, not ${partition}`
+    const message = `topic ${this.name} has partitions 0 to ${this.#count - 1}, not ${partition}`
     return new PlayheadError('UNKNOWN_PARTITION', message, { topic: this.name, partition })
   }
 }
