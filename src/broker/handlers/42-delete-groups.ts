@@ -25,6 +25,6 @@ function remove(groupId: string, { cluster, node }: Context): number {
   const group = groups.get(groupId)
   if (group === undefined) return KafkaError.GROUP_ID_NOT_FOUND
   if (!group.members.empty) return KafkaError.NON_EMPTY_GROUP
-  groups.delete(group)
+  void groups.delete(group)
   return KafkaError.NONE
 }

@@ -21,6 +21,8 @@ export function prepare(turn: ClassicTurn): void {
   for (const member of group.members.values()) {
     if (member.syncing !== null) {
       turn.answer(member.syncing, refusedSync(KafkaError.REBALANCE_IN_PROGRESS))
+      // While it waited its session may have passed, as who waits counts as alive.
+      heard(turn, member.memberId)
     }
     turn.become({ kind: 'waits', memberId: member.memberId, syncing: null, unsynced: false })
   }
