@@ -1,0 +1,42 @@
+/** What every command gets: a terminal to print by, the lines of stdin, and the cluster that was named. */
+import type { Readable } from 'node:stream'
+import { Playhead } from '../index.ts'
+import { Terminal } from './terminal.ts'
+
+/** Options that every command takes. */
+export interface CommonOptions {
+  readonly bootstrap: string
+  readonly json?: boolean
+  readonly verbose?: boolean
+}
+
+export class Context {
+  readonly terminal: Terminal
+  readonly input: Readable
+  private readonly interrupted = new AbortController()
+
+  constructor(input: Readable, out: NodeJS.WriteStream, err: NodeJS.WriteStream) {
+    this.input = input
+    this.terminal = new Terminal(out, err)
+  }
+
+  /** Fires at the first Ctrl-C or SIGTERM: end in an orderly way. The second one ends the process. */
+  get signal(): AbortSignal {
+    return this.interrupted.signal
+  }
+
+  interrupt(): void {
+    this.interrupted.abort()
+  }
+
+  /** Runs `use` with a client of the named cluster, and closes it whatever happens. */
+  async withCluster<T>(options: CommonOptions, use: (kafka: Playhead) => Promise<T>): Promise<T> {
+    const bootstrap = options.bootstrap.split(',').map(address => address.trim())
+    await using kafka = new Playhead({
+      bootstrap,
+      clientId: 'playhead-cli',
+      logLevel: options.verbose ? 'debug' : 'error'
+    })
+    return await use(kafka)
+  }
+}
