@@ -11,13 +11,23 @@ import {
   type WireRecord
 } from './record.ts'
 
+/** Throws INVALID_ARGUMENT when the serializer throws. */
 export function serialized<T>(
   serializer: Serializer<T> | undefined,
   value: T | undefined,
   topic: string
 ): BytesInput {
   if (serializer === undefined) return value as BytesInput
-  return value === undefined || value === null ? null : serializer(value, topic)
+  if (value === undefined || value === null) return null
+  try {
+    if (typeof serializer === 'function') return serializer(value, topic)
+    return serializer.serialize(value)
+  } catch (cause) {
+    const { name } = serializer
+    const why = cause instanceof Error ? cause.message : String(cause)
+    const message = `producer: ${name || 'a serializer'} refused what was to be sent to ${topic}: ${why}`
+    throw new PlayheadError('INVALID_ARGUMENT', message, { topic, cause })
+  }
 }
 
 /** Throws INVALID_ARGUMENT or TOO_LARGE for a record that cannot be sent; gives its partition, or -1. */

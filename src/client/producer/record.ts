@@ -1,6 +1,7 @@
 /** What goes in and what comes back: records to send, and where they were written. */
 import { PlayheadError } from '../../base/error.ts'
 import type { HeaderInput } from '../../protocol/records/builder.ts'
+import type { Serde } from '../serde.ts'
 
 /** Bytes to send. A string is sent as UTF-8; null and undefined as null, which is not the empty value. */
 export type BytesInput = Uint8Array | string | null | undefined
@@ -38,8 +39,13 @@ export interface RecordMetadata {
   readonly timestamp: number
 }
 
-/** Makes bytes of a key or value. A throw rejects the send; nothing of that call is sent. */
-export type Serializer<T> = (value: T, topic: string) => BytesInput
+/**
+ * Makes bytes of keys or values: a serde, as consumers take it, or a function. Never asked about null. A throw
+ * rejects the send with INVALID_ARGUMENT; nothing of that call is sent.
+ */
+export type Serializer<T> =
+  | Pick<Serde<T>, 'name' | 'serialize'>
+  | ((value: T, topic: string) => BytesInput)
 
 /** A record whose key and value are bytes. */
 export type WireRecord = ProducerRecord

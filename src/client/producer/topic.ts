@@ -5,6 +5,8 @@ import { PartitionQueue, type QueueRules } from './partition.ts'
 import { type Partitioner, partitionOfKey, type StickyPartition } from './partitioner.ts'
 import type { WireRecord } from './record.ts'
 
+type Bytes = Uint8Array | string | null
+
 export class Topic {
   readonly name: string
   readonly partitions: PartitionQueue[] = []
@@ -61,18 +63,23 @@ export class Topic {
     const { key = null } = record
     let chosen = record.partition
     if (chosen === undefined && partitioner !== undefined) {
-      chosen = partitioner({
-        topic: this.name,
-        key,
-        value: record.value ?? null,
-        partitionCount: this.#count,
-        available: this.#available
-      })
+      chosen = this.#ask(partitioner, key, record.value ?? null)
     }
     chosen ??= key === null ? this.sticky.choose(this.#available) : partitionOfKey(key, this.#count)
     const queue = this.partitions[chosen]
     if (queue === undefined || chosen >= this.#count) throw this.unknownPartition(chosen)
     return queue
+  }
+
+  #ask(partitioner: Partitioner, key: Bytes, value: Bytes): number | undefined {
+    const [partitionCount, available] = [this.#count, this.#available]
+    try {
+      return partitioner({ topic: this.name, key, value, partitionCount, available })
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause)
+      const message = `producer: the partitioner failed for a record of ${this.name}: ${why}`
+      throw new PlayheadError('INVALID_ARGUMENT', message, { topic: this.name, cause })
+    }
   }
 
   /** The queue that records without key or partition go to. */
