@@ -144,14 +144,15 @@ export class EmbeddedBroker {
     if (!Number.isInteger(count) || count < 1 || count > 100) {
       throw new PlayheadError('INVALID_ARGUMENT', `brokers is ${count}: from 1 to 100 is possible`)
     }
+    this.#cluster.load()
     for (let id = 1; id <= count; id++) {
       const server = new Server(id, this.#cluster)
       this.#servers.set(id, server)
       const at = await server.listen(host, port === 0 ? 0 : port + id - 1, tls)
       this.#cluster.nodes.set(id, { id, ...at, up: true })
     }
-    await this.#cluster.load()
     await this.#createTopics()
+    await this.#cluster.open()
   }
 
   async #createTopics(): Promise<void> {
@@ -178,10 +179,7 @@ export class EmbeddedBroker {
   }
 
   async #close(): Promise<void> {
-    this.#cluster.control.close()
-    this.#cluster.transactions.close()
     await Promise.all([...this.#servers.values()].map(server => server.close()))
-    this.#cluster.groups.close()
-    await this.#cluster.store.close()
+    await this.#cluster.close()
   }
 }

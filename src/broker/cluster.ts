@@ -2,16 +2,19 @@
  * What all brokers of the cluster share, as they are one process: the store, the catalog of topics, and who
  * leads what. A `Server` per broker takes the connections; handlers get this by their context.
  */
-import type { Env } from '../base/env.ts'
+import type { Env, Timer } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import { Changes, type Store } from '../base/store.ts'
+import { KafkaError } from '../protocol/errors.ts'
 import type { Api, RequestRead } from '../protocol/schema.ts'
 import { Catalog, catalogTopics } from './catalog.ts'
 import { Control } from './control.ts'
 import { type Coordinated, Coordinators } from './coordinators.ts'
+import { errorAnswer } from './error-answer.ts'
 import { FetchSessions } from './fetch-sessions.ts'
 import type { GroupSettings } from './group-configs.ts'
 import { GroupHost } from './group-host.ts'
+import { GuardedStore } from './guarded-store.ts'
 import type { Context, Dispatch, Handler, Reply } from './handler.ts'
 import { spaces } from './keys.ts'
 import type { Partition } from './partition.ts'
@@ -46,20 +49,37 @@ const clusterKey = Buffer.from([spaces.meta, 0])
 /** Producer ids are stored in blocks of so many, so that giving one out seldom waits for the store. */
 const producerIdBlock = 1000n
 
-export class BrokerCluster {
-  readonly env: Env
-  readonly store: Store
-  readonly dispatch: Dispatch
-  readonly settings: ClusterSettings
+/** All that is in memory of what is stored. */
+interface State {
   readonly catalog: Catalog
-  readonly control: Control
   readonly groups: GroupHost
   readonly transactions: Transactions
+}
+
+/** A store that will not write again is asked so often whether it does, and read in the meantime. */
+const repairEveryMs = 1_000
+
+export class BrokerCluster {
+  readonly env: Env
+  readonly store: GuardedStore
+  readonly dispatch: Dispatch
+  readonly settings: ClusterSettings
+  readonly control: Control
   readonly clusterId: string
   /** By id, in rising order. */
   readonly nodes = new Map<number, BrokerNode>()
   readonly coordinators = new Coordinators(this.nodes)
   readonly #fetchSessions = new Map<number, FetchSessions>()
+  #isOpen = false
+  #opened: () => void = () => {}
+  readonly #opening = new Promise<void>(resolve => {
+    this.#opened = () => {
+      this.#isOpen = true
+      resolve()
+    }
+  })
+  #state: State
+  #repairing: Timer | undefined
   #connectionIds = 0
   #nextProducerId: bigint
   #storedProducerId: bigint
@@ -67,21 +87,11 @@ export class BrokerCluster {
   constructor(options: BrokerClusterOptions) {
     const { env, store } = options
     this.env = env
-    this.store = store
+    this.store = new GuardedStore(store, error => this.#storeFailed(error))
     this.dispatch = options.dispatch
     this.settings = options.settings
-    this.catalog = new Catalog(store, env.cpu)
     this.control = new Control(env.clock, id => this.catalog.topicById(id)?.name)
-    const topics = catalogTopics(this.catalog)
-    this.groups = new GroupHost({ env, store, topics, settings: options.settings.groups })
-    this.transactions = new Transactions({
-      env,
-      store,
-      catalog: this.catalog,
-      newProducerId: changes => this.newProducerId(changes),
-      offsets: this.groups
-    })
-    this.groups.admit = commit => this.transactions.admitOffsets(commit)
+    this.#state = this.#newState()
     const stored = store.get(clusterKey)
     const known = stored === undefined ? undefined : readStored(StoredCluster, stored)
     this.clusterId = known?.clusterId ?? env.cpu.randomBytes(16).toString('base64url')
@@ -89,19 +99,83 @@ export class BrokerCluster {
     this.#storedProducerId = this.#nextProducerId
   }
 
-  /** Takes in what is stored, and stores what is new about the cluster itself. */
-  async load(): Promise<void> {
-    this.catalog.load()
+  get catalog(): Catalog {
+    return this.#state.catalog
+  }
+
+  get groups(): GroupHost {
+    return this.#state.groups
+  }
+
+  get transactions(): Transactions {
+    return this.#state.transactions
+  }
+
+  /** Takes in what is stored; at once, so that no request sees a part of it. */
+  load(): void {
+    const { catalog, groups, transactions } = this.#state
+    catalog.load()
+    groups.load()
+    // Last: it may end a transaction whose time is up, with its markers and offsets.
+    transactions.load()
+    catalog.watch(({ created, grown, deleted }) => {
+      const topic = created ?? grown ?? deleted
+      if (topic !== undefined) groups.topicChanged(topic, deleted !== undefined)
+    })
+  }
+
+  /** The brokers are there: every partition gets a leader, and requests that came meanwhile are handled. */
+  async open(): Promise<void> {
     const changes = new Changes()
     this.#reserveProducerIds(changes)
     this.elect(changes)
     await this.store.commit(changes)
-    this.groups.load()
-    // Last: it may end a transaction whose time is up, with its markers and offsets.
-    this.transactions.load()
-    this.catalog.watch(({ created, grown, deleted }) => {
-      const topic = created ?? grown ?? deleted
-      if (topic !== undefined) this.groups.topicChanged(topic, deleted !== undefined)
+    this.#opened()
+  }
+
+  close(): Promise<void> {
+    this.#repairing?.cancel()
+    this.control.close()
+    this.#end(this.#state)
+    return this.store.close()
+  }
+
+  #newState(): State {
+    const { env, store } = this
+    const catalog = new Catalog(store, env.cpu)
+    const topics = catalogTopics(catalog)
+    const groups = new GroupHost({ env, store, topics, settings: this.settings.groups })
+    const transactions = new Transactions({
+      env,
+      store,
+      catalog,
+      newProducerId: changes => this.newProducerId(changes),
+      offsets: groups
+    })
+    groups.admit = commit => transactions.admitOffsets(commit)
+    return { catalog, groups, transactions }
+  }
+
+  #end({ groups, transactions }: State): void {
+    groups.close()
+    transactions.close()
+  }
+
+  /** A commit failed: what is in memory is given up for what is stored, as if the process had begun again. */
+  #storeFailed(error: PlayheadError): void {
+    this.env.log.error('a write to the store failed: what is stored is read anew', { error })
+    const delayMs = error.retriable ? 0 : repairEveryMs
+    this.#repairing = this.env.clock.after(delayMs, () => {
+      const before = this.#state
+      this.#end(before)
+      this.#state = this.#newState()
+      this.store.repaired()
+      this.load()
+      this.elect(new Changes())
+      // Who waits at a partition looks at its successor.
+      for (const { partitions } of before.catalog.topics.values()) {
+        for (const partition of partitions) partition.changed()
+      }
     })
   }
 
@@ -138,7 +212,17 @@ export class BrokerCluster {
     request: RequestRead<Api>,
     context: Context
   ): Reply<Api> | Promise<Reply<Api>> {
-    return this.control.handle(handler, request, context)
+    if (!this.#isOpen) return this.#opening.then(() => this.answer(handler, request, context))
+    const reply = this.control.handle(handler, request, context)
+    if (!(reply instanceof Promise)) return reply
+    return reply.catch((error: unknown) => {
+      if (!(error instanceof PlayheadError && error.code === 'STORAGE_FAILED')) throw error
+      const { api } = handler
+      const coordinated = api.to === 'group' || api.to === 'transaction'
+      const { COORDINATOR_NOT_AVAILABLE, KAFKA_STORAGE_ERROR } = KafkaError
+      const code = coordinated ? COORDINATOR_NOT_AVAILABLE : KAFKA_STORAGE_ERROR
+      return errorAnswer(api, context.version, request, code)
+    })
   }
 
   /** Replicas for `count` partitions more, each list beginning with the leader, spread over the brokers. */

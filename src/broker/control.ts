@@ -141,7 +141,8 @@ export class Control {
       }
       return never
     }
-    if ('error' in fault) return errorAnswer(handler.api, request, KafkaError[fault.error])
+    if ('error' in fault)
+      return errorAnswer(handler.api, context.version, request, KafkaError[fault.error])
     if ('answer' in fault) return fault.answer
     if ('lateMs' in fault) {
       connection.end(true)

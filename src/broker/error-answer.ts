@@ -14,21 +14,28 @@ const aliases: readonly (readonly string[])[] = [
   ['groupId', 'group', 'key']
 ]
 
-export function errorAnswer(api: Api, request: Values, code: number): Reply<Api> {
-  return mirror(api.response.fields, request, code)
+export function errorAnswer(api: Api, version: number, request: Values, code: number): Reply<Api> {
+  return mirror(api.response.fields, request, { version, code })
 }
 
-function mirror(fields: Fields, source: Values, code: number): Values {
+interface Said {
+  readonly version: number
+  readonly code: number
+}
+
+function mirror(fields: Fields, source: Values, said: Said): Values {
+  const { version } = said
   return Object.fromEntries(
-    Object.entries(fields).map(([name, field]) => [name, valueOf(name, field, source, code)])
+    Object.entries(fields)
+      .filter(([, { since = 0, until = Infinity }]) => version >= since && version <= until)
+      .map(([name, field]) => [name, valueOf(name, field, source, said)])
   )
 }
 
-function valueOf(name: string, field: Field, source: Values, code: number): unknown {
-  if (/errorCode$/i.test(name)) return code
-  // Where the error is told only by version, a field that is null says less than an empty one.
-  if (field.type === 'array') return arrayOf(field.element, source, code)
-  if (field.type === 'struct') return mirror(field.fields ?? {}, {}, code)
+function valueOf(name: string, field: Field, source: Values, said: Said): unknown {
+  if (/errorCode$/i.test(name)) return said.code
+  if (field.type === 'array') return arrayOf(field.element, source, said)
+  if (field.type === 'struct') return mirror(field.fields ?? {}, {}, said)
   const same = aliases.find(names => names.includes(name)) ?? [name]
   for (const alias of same) {
     const value = source[alias]
@@ -37,14 +44,14 @@ function valueOf(name: string, field: Field, source: Values, code: number): unkn
   return field.default ?? zeroOf(field)
 }
 
-function arrayOf(element: Field | undefined, source: Values, code: number): unknown[] {
+function arrayOf(element: Field | undefined, source: Values, said: Said): unknown[] {
   if (element?.type !== 'struct') return []
   const { fields = {} } = element
   const listed = Object.values(source).find(value => Array.isArray(value) && value.length > 0)
   if (!Array.isArray(listed)) return []
   return listed.map((one: unknown) => {
     const values = typeof one === 'object' && one !== null ? (one as Values) : scalarOf(one)
-    return mirror(fields, values, code)
+    return mirror(fields, values, said)
   })
 }
 
