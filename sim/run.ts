@@ -45,7 +45,7 @@ export async function run(plan: Plan, options: RunOptions = {}): Promise<Outcome
     new LogChecker(),
     new OrderChecker(),
     new GroupChecker(),
-    new CommitChecker(10_000),
+    new CommitChecker(),
     new RewindChecker(),
     new CoverageChecker()
   ]

@@ -24,10 +24,13 @@ interface Slot {
   staleSince: number | undefined
   /** Who committed `effective`. */
   member: string
+  /** A commit that nobody saw the end of may have changed it. */
+  unsure: boolean
 }
 
 interface Member {
   readonly group: string
+  readonly node: string
   readonly handled: Map<Tp, number>
   /** Partitions that it owns, and since which event it does. */
   readonly owned: Set<Tp>
@@ -40,18 +43,15 @@ export class CommitChecker implements Checker {
   readonly #connections = new Map<string, number>()
   /** Rewinds that a caller wrote, so that a fall to their target is allowed. */
   readonly #targets = new Map<string, Map<RewindId, number>>()
-  readonly #healMs: number
-  #healed = false
-
-  constructor(healMs: number) {
-    this.#healMs = healMs
-  }
+  /** Commits under way; when the broker ends they may have been applied. */
+  readonly #trying = new Map<number, string>()
 
   on(event: Happened): void {
     switch (event.k) {
       case 'join':
         this.#members.set(event.member, {
           group: event.group,
+          node: event.node,
           handled: new Map(),
           owned: new Set()
         })
@@ -73,11 +73,17 @@ export class CommitChecker implements Checker {
         return
       case 'commit.applied':
         return this.#applied(event)
-      case 'cut':
+      case 'commit.try':
+        this.#trying.set(event.commit, event.node)
         return
-      case 'healed':
-        this.#healed = true
+      case 'commit.end':
+        this.#trying.delete(event.commit)
         return
+      case 'crash':
+      case 'power.loss':
+        return this.#ended(event.node)
+      case 'quiet':
+        return this.#quiet(event)
       default:
     }
   }
@@ -110,11 +116,17 @@ export class CommitChecker implements Checker {
         effective: offset,
         raw: offset,
         staleSince: undefined,
-        member
+        member,
+        unsure: false
       })
       return
     }
     slot.raw = offset
+    if (slot.unsure) {
+      slot.unsure = false
+      if (rewindId > slot.id) slot.id = rewindId
+      return this.#become(slot, offset, member)
+    }
     if (rewindId > slot.id) {
       slot.id = rewindId
       this.#become(slot, offset, member)
@@ -140,18 +152,31 @@ export class CommitChecker implements Checker {
     slot.staleSince = undefined
   }
 
-  end(): void {
-    if (!this.#healed) return
+  #ended(node: string): void {
+    for (const [name, member] of this.#members) {
+      if (member.node === node) this.#members.delete(name)
+    }
+    const open = [...this.#trying.values()].some(at => at === node)
+    if (!open) return
+    this.#trying.clear()
+    for (const slot of this.#slots.values()) slot.unsure = true
+  }
+
+  /** All owners have had the time to see what a late commit did. */
+  #quiet(event: Happened): void {
     for (const [key, slot] of this.#slots) {
-      const healable = [...this.#members.values()].some(({ owned }) => owned.size > 0)
-      void this.#healMs
-      if (slot.staleSince !== undefined && healable && slot.raw !== slot.effective) {
-        const what = `is ${slot.raw} by a late commit, and should be ${slot.effective}`
-        throw new Violation(
-          'G5',
-          `${key} ${what}, unhealed since ${Math.round(slot.staleSince)} ms`
-        )
-      }
+      const [group, tp] = key.split(' ') as [string, string]
+      const owned = [...this.#members.values()].some(
+        member => member.group === group && member.owned.has(tp)
+      )
+      if (slot.staleSince === undefined || slot.unsure || !owned || slot.raw === slot.effective)
+        continue
+      const what = `is ${slot.raw} by a late commit, and should be ${slot.effective}`
+      throw new Violation(
+        'G5',
+        `${tp} of ${group} ${what}, since ${Math.round(slot.staleSince)} ms`,
+        event
+      )
     }
   }
 }

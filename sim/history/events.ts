@@ -86,6 +86,8 @@ export type Happening =
       /** The connection that brought it: a lower one than the member's latest is a late commit. */
       readonly connection: number
     }
+  /** A commit is being handled; if its end is not seen, because the broker ended, it may have been applied. */
+  | { readonly k: 'commit.try' | 'commit.end'; readonly commit: number }
   /** A caller wrote an entry to the group's ledger. */
   | {
       readonly k: 'ledger'
@@ -108,6 +110,8 @@ export type Happening =
   | { readonly k: 'heartbeat'; readonly member: string }
   | { readonly k: 'fault'; readonly what: string; readonly on: boolean }
   | { readonly k: 'healed' }
+  /** Nothing is sent any more, and all that was sent is handled. */
+  | { readonly k: 'quiet' }
   | { readonly k: 'closed'; readonly leftovers: string }
   | { readonly k: 'uncaught'; readonly error: string }
   | { readonly k: 'busy'; readonly events: number }

@@ -1,0 +1,153 @@
+/**
+ * The coordinator's probe: sees each request and its answer as the embedded broker handles it, and takes down what that
+ * means for groups: heartbeats answered, assignments told, offsets committed, entries in ledgers.
+ *
+ * `BrokerCluster.answer` is where every request passes; it is wrapped once for all runs of this process.
+ */
+import { BrokerCluster } from '../../src/broker/cluster.ts'
+import type { Context } from '../../src/broker/handler.ts'
+import { ConsumerGroupHeartbeat } from '../../src/protocol/api/consumer-group-heartbeat.ts'
+import { Heartbeat } from '../../src/protocol/api/heartbeat.ts'
+import { OffsetCommit } from '../../src/protocol/api/offset-commit.ts'
+import { parseCommit, parseEntry } from '../../src/protocol/embedded/rewind-envelope.ts'
+import type { Api, RequestRead, ResponseWritten } from '../../src/protocol/schema.ts'
+import type { Process } from '../world/process.ts'
+import type { World } from '../world/world.ts'
+
+const ledgerSuffix = '.rewind'
+
+/** One run's view of its broker; a broker that is restarted keeps it. */
+export class Tap {
+  readonly #world: World
+  /** What the coordinator last told each member to own, per group. */
+  readonly #told = new Map<string, Map<string, readonly string[]>>()
+  readonly #topicNames = new Map<string, string>()
+  #commits = 0
+
+  constructor(world: World) {
+    this.#world = world
+  }
+
+  /** The request was handled, and answered so. */
+  answered(process: Process, api: Api, request: unknown, reply: unknown, context: Context): void {
+    if (api === ConsumerGroupHeartbeat) {
+      this.#heartbeat(
+        process,
+        request as RequestRead<typeof ConsumerGroupHeartbeat>,
+        reply as ResponseWritten<typeof ConsumerGroupHeartbeat>,
+        context
+      )
+    } else if (api === Heartbeat) {
+      const { errorCode } = reply as ResponseWritten<typeof Heartbeat>
+      if (errorCode === 0) this.#world.saw(process, { k: 'heartbeat', member: context.clientId })
+    }
+  }
+
+  /** A commit is being handled: what became of it shows later, unless the broker ends before. */
+  async committing(
+    process: Process,
+    request: RequestRead<typeof OffsetCommit>,
+    reply: Promise<unknown>,
+    context: Context
+  ): Promise<void> {
+    const commit = ++this.#commits
+    this.#world.saw(process, { k: 'commit.try', commit })
+    const { topics } = (await reply) as ResponseWritten<typeof OffsetCommit>
+    if (process.dead) return
+    request.topics.forEach(({ name, topicId, partitions }, i) => {
+      const topic = name !== '' ? name : this.#nameOf(topicId, context)
+      partitions.forEach((asked, j) => {
+        if (topics[i]?.partitions[j]?.errorCode !== 0) return
+        const tp = `${topic}:${asked.partitionIndex}`
+        this.#committed(process, request.groupId, tp, asked, context)
+      })
+    })
+    this.#world.saw(process, { k: 'commit.end', commit })
+  }
+
+  #committed(
+    process: Process,
+    groupId: string,
+    tp: string,
+    asked: { readonly committedOffset: number; readonly committedMetadata: string | null },
+    { clientId, connection }: Context
+  ): void {
+    const { committedOffset: offset, committedMetadata: metadata } = asked
+    if (groupId.endsWith(ledgerSuffix)) {
+      const entry = parseEntry(metadata ?? '', offset)
+      if (entry === null) return
+      const group = groupId.slice(0, -ledgerSuffix.length)
+      const { sequence: id, target, state } = entry
+      return this.#world.saw(process, { k: 'ledger', group, tp, id, target, state })
+    }
+    this.#world.saw(process, {
+      k: 'commit.applied',
+      group: groupId,
+      tp,
+      offset,
+      rewindId: parseCommit(metadata).mark?.sequence ?? null,
+      member: clientId,
+      connection: connection.id
+    })
+  }
+
+  #heartbeat(
+    process: Process,
+    { groupId }: RequestRead<typeof ConsumerGroupHeartbeat>,
+    reply: ResponseWritten<typeof ConsumerGroupHeartbeat>,
+    context: Context
+  ): void {
+    if (reply.errorCode !== 0) return
+    const member = context.clientId
+    this.#world.saw(process, { k: 'heartbeat', member })
+    if (!reply.assignment) return
+    const told = this.#told.get(groupId) ?? new Map<string, readonly string[]>()
+    this.#told.set(groupId, told)
+    const mine = reply.assignment.topicPartitions.flatMap(({ topicId, partitions }) =>
+      partitions.map(partition => `${this.#nameOf(topicId, context)}:${partition}`)
+    )
+    told.delete(member)
+    told.set(member, mine)
+    const owners: Record<string, string> = {}
+    for (const [name, tps] of told) for (const tp of tps) owners[tp] = name
+    const gen = 0
+    this.#world.saw(process, { k: 'group.gen', group: groupId, gen, owners })
+  }
+
+  #nameOf(topicId: string, { cluster }: Context): string {
+    const known = this.#topicNames.get(topicId)
+    if (known !== undefined) return known
+    const name = cluster.catalog.topicById(topicId)?.name ?? topicId
+    this.#topicNames.set(topicId, name)
+    return name
+  }
+}
+
+/** Which run's tap is on a broker, by the Env of its process. */
+const taps = new WeakMap<object, { readonly process: Process; readonly tap: Tap }>()
+let wrapped = false
+
+/** From here on the requests of the broker in `process` are seen. */
+export function putTap(process: Process, tap: Tap): void {
+  taps.set(process.env, { process, tap })
+  if (wrapped) return
+  wrapped = true
+  const answer = BrokerCluster.prototype.answer
+  BrokerCluster.prototype.answer = function (handler, request, context) {
+    const reply = answer.call(this, handler, request, context)
+    const found = taps.get(this.env)
+    if (found === undefined) return reply
+    const { process: its, tap: seen } = found
+    if (handler.api === OffsetCommit) {
+      const asked = request as unknown as RequestRead<typeof OffsetCommit>
+      const done = Promise.resolve(reply)
+      seen.committing(its, asked, done, context).catch(() => {})
+    } else if (reply instanceof Promise) {
+      reply.then(
+        value => seen.answered(its, handler.api, request, value, context),
+        () => {}
+      )
+    } else seen.answered(its, handler.api, request, reply, context)
+    return reply
+  }
+}

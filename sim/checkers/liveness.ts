@@ -1,0 +1,91 @@
+/**
+ * When all is well again, every group gets to the end of every partition: the last visible record of each was delivered
+ * to an owner that still has it (G7). Not a rule to break by one event: the run waits for it.
+ */
+import type { Checker, Happened, Tp } from '../history/events.ts'
+
+interface Member {
+  readonly group: string
+  readonly node: string
+  /** Where it is, per partition that it owns. */
+  readonly at: Map<Tp, number>
+}
+
+export class LivenessChecker implements Checker {
+  readonly #members = new Map<string, Member>()
+  readonly #groups = new Set<string>()
+  /** The last record that everybody must see, per partition. */
+  readonly #last = new Map<Tp, number>()
+  /** Offsets of transactions that have not ended. */
+  readonly #open = new Map<string, Map<Tp, number>>()
+  readonly #txOf = new Map<string, string>()
+
+  on(event: Happened): void {
+    switch (event.k) {
+      case 'send':
+        if (event.tx !== undefined) this.#txOf.set(event.v, event.tx)
+        return
+      case 'send.ok': {
+        const tx = this.#txOf.get(event.v)
+        if (tx === undefined) return this.#visible(event.tp, event.offset)
+        const offsets = this.#open.get(tx) ?? new Map<Tp, number>()
+        this.#open.set(tx, offsets)
+        offsets.set(event.tp, Math.max(event.offset, offsets.get(event.tp) ?? -1))
+        return
+      }
+      case 'tx':
+        if (event.end !== 'committed') return
+        for (const [tp, offset] of this.#open.get(event.tx) ?? []) this.#visible(tp, offset)
+        return
+      case 'join':
+        this.#members.set(event.member, { group: event.group, node: event.node, at: new Map() })
+        this.#groups.add(event.group)
+        return
+      case 'assigned':
+        for (const tp of event.tps) this.#members.get(event.member)?.at.set(tp, -1)
+        return
+      case 'deliver':
+        this.#members.get(event.member)?.at.set(event.tp, event.offset)
+        return
+      case 'applied':
+      case 'seek':
+        this.#members.get(event.member)?.at.set(event.tp, event.to - 1)
+        return
+      case 'revoked':
+      case 'lost':
+        for (const tp of event.tps) this.#members.get(event.member)?.at.delete(tp)
+        return
+      case 'left':
+        this.#members.delete(event.member)
+        return
+      case 'crash':
+      case 'power.loss':
+        for (const [name, { node }] of this.#members) {
+          if (node === event.node) this.#members.delete(name)
+        }
+        return
+      default:
+    }
+  }
+
+  /** What some group has not got to yet, in words; empty: all is delivered. `committed`: what needn't be. */
+  behind(committed: (group: string, tp: Tp) => number): string {
+    for (const group of this.#groups) {
+      for (const [tp, last] of this.#last) {
+        const owners = [...this.#members].filter(([, one]) => one.group === group && one.at.has(tp))
+        if (owners.length === 0) return `nobody in ${group} owns ${tp}`
+        const at = Math.max(
+          ...owners.map(([, one]) => one.at.get(tp) ?? -1),
+          committed(group, tp) - 1
+        )
+        if (at < last)
+          return `${owners.map(([name]) => name).join()} is at ${at} of ${last} of ${tp}`
+      }
+    }
+    return ''
+  }
+
+  #visible(tp: Tp, offset: number): void {
+    this.#last.set(tp, Math.max(offset, this.#last.get(tp) ?? -1))
+  }
+}
