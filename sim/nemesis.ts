@@ -1,5 +1,7 @@
 /** Carries out the actions of a plan: what goes wrong, and what is done on purpose, each at its moment. */
-import type { BrokerActor } from './actors/broker.ts'
+import { PlayheadError } from '../src/base/error.ts'
+import type { EmbeddedBroker } from '../src/broker/broker.ts'
+import { type BrokerActor, brokerNode } from './actors/broker.ts'
 import type { Stage } from './actors/stage.ts'
 import type { Action } from './plan/plan.ts'
 import type { Disk } from './world/store.ts'
@@ -49,14 +51,37 @@ function play(stage: Stage, broker: BrokerActor, disk: Disk, action: Action): vo
         world.crash('b')
         world.start('b')
       })
-    case 'rewind':
     case 'move leader':
+      return brokerDoes(stage, broker, running =>
+        running.moveLeader(action.topic, action.partition, action.to)
+      )
     case 'move coordinator':
+      return brokerDoes(stage, broker, async running => {
+        running.moveController(action.group, action.to)
+      })
     case 'stop listener':
+      return brokerDoes(stage, broker, running => running.stopListener(action.broker))
     case 'start listener':
-      void broker
+      return brokerDoes(stage, broker, running => running.startListener(action.broker))
+    case 'rewind':
       return
     default:
       return action satisfies never
   }
+}
+
+/** Inside the broker's process; it may be down, paused, or without a disk to write to. */
+function brokerDoes(
+  { world }: Stage,
+  broker: BrokerActor,
+  work: (running: EmbeddedBroker) => Promise<void>
+): void {
+  const { running } = broker
+  const process = world.process(brokerNode)
+  if (running === undefined || process === undefined) return
+  process.enter(() => {
+    work(running).catch((error: unknown) => {
+      if (!process.dead && !(error instanceof PlayheadError)) world.uncaught(error)
+    })
+  })
 }

@@ -1,12 +1,16 @@
 /** One run: a plan played to its end, and what came of it. */
 import { bootstrapOf, brokerActor, brokerNode, type BrokerActor } from './actors/broker.ts'
+import { memberProgram } from './actors/member.ts'
 import { producerProgram } from './actors/producer.ts'
 import { readerProgram } from './actors/reader.ts'
 import type { Stage } from './actors/stage.ts'
+import { Tap } from './actors/tap.ts'
 import { CallChecker } from './checkers/calls.ts'
 import { CommitChecker } from './checkers/commits.ts'
 import { CoverageChecker } from './checkers/coverage.ts'
 import { GroupChecker } from './checkers/group.ts'
+import { LandingChecker } from './checkers/landing.ts'
+import { LivenessChecker } from './checkers/liveness.ts'
 import { LogChecker } from './checkers/log.ts'
 import { OrderChecker } from './checkers/order.ts'
 import { RewindChecker } from './checkers/rewind.ts'
@@ -40,14 +44,18 @@ export interface RunOptions {
 
 export async function run(plan: Plan, options: RunOptions = {}): Promise<Outcome> {
   const seed = BigInt(plan.seed)
+  const commits = new CommitChecker()
+  const liveness = new LivenessChecker()
   const checkers = [
     new CallChecker(),
     new LogChecker(),
     new OrderChecker(),
     new GroupChecker(),
-    new CommitChecker(),
+    commits,
     new RewindChecker(),
-    new CoverageChecker()
+    new LandingChecker(),
+    new CoverageChecker(),
+    liveness
   ]
   const world = new World({ seed, faults: plan.wire, checkers, ...options })
   const stage: Stage = {
@@ -56,13 +64,14 @@ export async function run(plan: Plan, options: RunOptions = {}): Promise<Outcome
     bootstrap: bootstrapOf(plan.brokers),
     healed: false,
     diskFailed: false,
+    quiet: false,
     stopping: false,
     calls: 0
   }
   const uncaught = (error: unknown): void => world.uncaught(error)
   process.on('unhandledRejection', uncaught)
   try {
-    await play(stage)
+    await play(stage, () => liveness.behind((group, tp) => commits.effective(group, tp) ?? 0))
     if (world.violation === undefined) world.history.end()
   } catch (error) {
     world.uncaught(error)
@@ -81,19 +90,22 @@ export async function run(plan: Plan, options: RunOptions = {}): Promise<Outcome
   }
 }
 
-async function play(stage: Stage): Promise<void> {
+async function play(stage: Stage, behind: () => string): Promise<void> {
   const { world, plan } = stage
   const disk = new Disk(plan.durability, new SeededRandom(BigInt(plan.seed)).split('disk'))
   const broker = addNodes(stage, disk)
   world.watch()
   world.start(brokerNode)
   await world.run(10_000, () => broker.running !== undefined)
-  for (const { name } of plan.producers) world.start(name)
+  for (const name of actors(plan)) world.start(name)
   playActions(stage, broker, disk)
   await world.run(plan.faultsMs)
   await heal(stage, broker)
+  stage.quiet = true
+  await allFinished(stage, namesOf(plan.producers), closeMs, 'closed')
+  await caughtUp(stage, behind)
   stage.stopping = true
-  await allFinished(stage, actors(plan), closeMs, 'closed')
+  await allFinished(stage, namesOf(plan.members), closeMs, 'closed')
   world.start('reader')
   await allFinished(stage, ['reader'], readMs, 'read everything')
   await closeBroker(stage, broker)
@@ -102,25 +114,25 @@ async function play(stage: Stage): Promise<void> {
 function addNodes(stage: Stage, disk: Disk): BrokerActor {
   const { world, plan } = stage
   const offset = (name: string) => plan.wallOffsetsMs[name] ?? 0
-  const broker = brokerActor(() => stage, disk)
+  const broker = brokerActor(() => stage, disk, new Tap(world))
   world.addNode(brokerNode, broker.program, offset(brokerNode), disk)
+  const here = () => stage
   for (const producer of plan.producers) {
-    const { name } = producer
-    world.addNode(
-      name,
-      producerProgram(() => stage, producer),
-      offset(name)
-    )
+    world.addNode(producer.name, producerProgram(here, producer), offset(producer.name))
   }
-  world.addNode(
-    'reader',
-    readerProgram(() => stage)
-  )
+  for (const member of plan.members) {
+    world.addNode(member.name, memberProgram(here, member), offset(member.name))
+  }
+  world.addNode('reader', readerProgram(here))
   return broker
 }
 
 function actors(plan: Plan): string[] {
-  return [...plan.producers, ...plan.members].map(({ name }) => name)
+  return namesOf([...plan.producers, ...plan.members])
+}
+
+function namesOf(nodes: readonly { readonly name: string }[]): string[] {
+  return nodes.map(({ name }) => name)
 }
 
 /** All faults end, what is down comes back, and in a while all works. */
@@ -137,6 +149,22 @@ async function heal(stage: Stage, broker: BrokerActor): Promise<void> {
   }
   await world.run(healMs, () => broker.running !== undefined)
   await world.run(5_000)
+}
+
+/** G7: every group gets to the end. */
+async function caughtUp(stage: Stage, behind: () => string): Promise<void> {
+  const { world, plan } = stage
+  if (plan.members.length === 0 || world.violation !== undefined) return
+  let looks = 0
+  // The look costs more than an event does.
+  await world.run(healMs, () => ++looks % 50 === 0 && behind() === '')
+  const still = behind()
+  if (still !== '') {
+    world.uncaught(new Violation('G7', `${healMs} ms after the healing ${still}`))
+  }
+  // Time for owners to see what late commits did.
+  await world.run(5_000)
+  world.add('world', 0, { k: 'quiet' })
 }
 
 async function allFinished(

@@ -4,6 +4,7 @@ import { type BrokerOptions, type EmbeddedBroker, startBroker } from '../../src/
 import type { Disk } from '../world/store.ts'
 import type { Program } from '../world/world.ts'
 import type { Stage } from './stage.ts'
+import { putTap, type Tap } from './tap.ts'
 
 export const brokerNode = 'b'
 const port = 9092
@@ -18,7 +19,7 @@ export function bootstrapOf(brokers: number): string[] {
   return Array.from({ length: brokers }, (_, i) => `${brokerNode}:${port + i}`)
 }
 
-export function brokerActor(stage: () => Stage, disk: Disk): BrokerActor {
+export function brokerActor(stage: () => Stage, disk: Disk, tap: Tap): BrokerActor {
   const actor: BrokerActor = {
     running: undefined,
     program: async process => {
@@ -31,8 +32,14 @@ export function brokerActor(stage: () => Stage, disk: Disk): BrokerActor {
         port,
         brokers,
         topics: Object.fromEntries(topics.map(({ name, partitions }) => [name, partitions])),
-        autoCreateTopics: false
+        autoCreateTopics: false,
+        groups: {
+          sessionTimeoutMs: plan.sessionTimeoutMs,
+          heartbeatIntervalMs: plan.heartbeatIntervalMs,
+          minSessionTimeoutMs: 1
+        }
       }
+      putTap(process, tap)
       let broker: EmbeddedBroker
       try {
         broker = await startBroker({ env: process.env, store }, options)

@@ -58,7 +58,7 @@ class ProducerActor {
 
   async play(): Promise<void> {
     const { everyMs, burst, transactional } = this.#plan
-    while (!this.#stage.stopping) {
+    while (!this.#stage.quiet) {
       if (transactional) await this.#transaction()
       else for (let i = 0; i < burst; i++) void this.#send(this.#producer, undefined)
       await rest(this.#stage, this.#process, everyMs * 2 * this.#process.random.next())

@@ -49,7 +49,7 @@ async function readPartition(
   const end = await lookUp(cluster, at, -1)
   for (let offset = start; offset < end; ) {
     const next = await fetch(stage, process, cluster, at, offset)
-    if (next === offset) await sleep(process, 500)
+    if (next === offset) await sleep(stage.world, process, 500)
     offset = next
   }
   stage.world.saw(process, { k: 'final.end', tp, start, end })

@@ -11,6 +11,8 @@ export interface Stage {
   healed: boolean
   /** Since the broker was started last, writes may have failed. */
   diskFailed: boolean
+  /** Nothing is sent any more. */
+  quiet: boolean
   /** Actors make nothing new any more, and close. */
   stopping: boolean
   /** Calls so far: names them. */
@@ -39,7 +41,7 @@ export async function rest(stage: Stage, process: Process, ms: number): Promise<
   let left = ms
   while (left > 0 && !stage.stopping) {
     const step = Math.min(left, 500)
-    await sleep(process, step)
+    await sleep(stage.world, process, step)
     left -= step
   }
 }

@@ -10,6 +10,8 @@ import type { Action, MemberPlan, Plan, ProducerPlan, TopicPlan, WorldName } fro
 /** A plan is JSON, which has no Infinity. */
 const never = 1e9
 
+const idempotence = false
+
 export function drawPlan(seed: bigint, worlds: readonly WorldName[]): Plan {
   const random = new Seeded(seed).split('plan')
   const world = random.pick(worlds)
@@ -28,6 +30,8 @@ export function drawPlan(seed: bigint, worlds: readonly WorldName[]): Plan {
     seed: `0x${seed.toString(16)}`,
     ...plan,
     durability,
+    sessionTimeoutMs: random.pick([3_000, 6_000, 10_000]),
+    heartbeatIntervalMs: random.pick([300, 1_000, 3_000]),
     wire: drawWire(random),
     actions,
     wallOffsetsMs: drawOffsets(random, [...producers, ...members])
@@ -46,7 +50,7 @@ function drawTopics(random: SeededRandom): TopicPlan[] {
 function drawProducers(random: SeededRandom, world: WorldName): ProducerPlan[] {
   const count = random.between(1, world === 'log' ? 4 : 2)
   return Array.from({ length: count }, (_, i) => {
-    const idempotent = random.chance(0.85)
+    const idempotent = idempotence && random.chance(0.85)
     return {
       name: `p${i + 1}`,
       everyMs: random.pick([20, 100, 300]),
@@ -69,7 +73,6 @@ function drawMembers(random: SeededRandom, topics: readonly TopicPlan[]): Member
   const groups = random.pick([['g'], ['g'], ['g', 'h']])
   const count = random.pick([1, 2, 3, 5, 8])
   const checkMs = random.pick([200, 1_000])
-  const sessionMs = random.pick([6_000, 10_000])
   return Array.from({ length: count }, (_, i) => {
     const leaves = random.chance(0.3)
     return {
@@ -79,7 +82,6 @@ function drawMembers(random: SeededRandom, topics: readonly TopicPlan[]): Member
       topics: topics.map(({ name }) => name),
       commit: random.pick(['auto', 'auto', 'manual']),
       commitIntervalMs: random.pick([10, 200, 1_000, 5_000]),
-      sessionTimeoutMs: sessionMs,
       rewindCheckMs: checkMs,
       fetchMaxBytes: random.pick([1, 1_000, 8 * 1024 * 1024]),
       partitionMaxBytes: random.pick([1, 1_000, 1024 * 1024]),

@@ -14,6 +14,9 @@ export interface Plan {
   /** Brokers of the cluster: listeners of one process. */
   readonly brokers: number
   readonly durability: Durability
+  /** Of groups. */
+  readonly sessionTimeoutMs: number
+  readonly heartbeatIntervalMs: number
   readonly topics: readonly TopicPlan[]
   readonly wire: WireFaults
   readonly producers: readonly ProducerPlan[]
@@ -57,7 +60,6 @@ export interface MemberPlan {
   readonly topics: readonly string[]
   readonly commit: 'auto' | 'manual'
   readonly commitIntervalMs: number
-  readonly sessionTimeoutMs: number
   readonly rewindCheckMs: number
   readonly fetchMaxBytes: number
   readonly partitionMaxBytes: number

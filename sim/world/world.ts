@@ -271,9 +271,11 @@ export class World {
   }
 }
 
-/** Resolves `ms` later, as the process sees it. A dead one never hears of it. */
-export function sleep(process: Process, ms: number): Promise<void> {
+/** Resolves `ms` later, as the process sees it; none of the process's own timers. A dead one never hears of it. */
+export function sleep(world: World, process: Process, ms: number): Promise<void> {
   return new Promise(resolve => {
-    process.env.clock.after(ms, resolve)
+    world.clock.after(ms, () => {
+      process.enter(resolve)
+    })
   })
 }

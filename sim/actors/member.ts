@@ -1,0 +1,243 @@
+/** A member of a group: reads in one of the consumer's ways, handles what it gets, and takes down what it sees. */
+import { PlayheadError } from '../../src/base/error.ts'
+import { Consumer } from '../../src/client/consumer/consumer.ts'
+import type { TopicPartition } from '../../src/client/consumer/options.ts'
+import type { ConsumerRecord } from '../../src/client/consumer/record.ts'
+import { Cluster } from '../../src/rpc/cluster.ts'
+import type { RewindId, Tp } from '../history/events.ts'
+import { nameOfValue } from '../history/values.ts'
+import type { MemberPlan } from '../plan/plan.ts'
+import type { Process } from '../world/process.ts'
+import { type Program, sleep } from '../world/world.ts'
+import { mustSettle, rest, type Stage } from './stage.ts'
+
+/** How long closing may take at most. */
+const closeMs = 20_000
+
+export function memberProgram(stage: () => Stage, plan: MemberPlan): Program {
+  return process => play(stage(), plan, process)
+}
+
+async function play(stage: Stage, plan: MemberPlan, process: Process): Promise<void> {
+  if (process.incarnation === 1) await rest(stage, process, plan.joinAtMs)
+  let leavesAt = process.incarnation === 1 ? plan.leaveAtMs : Infinity
+  for (let count = 1; !stage.stopping; count++) {
+    const name = `${process.node}.${process.incarnation}.${count}`
+    await new Membership(stage, plan, process, name).play(leavesAt)
+    leavesAt = Infinity
+    await rest(stage, process, stage.healed ? 100 : plan.awayMs)
+  }
+}
+
+/** Members that can call `rewind`, by the node they run on. */
+export const openConsumers = new WeakMap<Process, Consumer>()
+
+class Membership {
+  readonly #stage: Stage
+  readonly #plan: MemberPlan
+  readonly #process: Process
+  readonly #name: string
+  readonly #cluster: Cluster
+  readonly #consumer: Consumer
+  readonly #owned = new Set<Tp>()
+  #closing: Promise<void> | undefined
+
+  constructor(stage: Stage, plan: MemberPlan, process: Process, name: string) {
+    this.#stage = stage
+    this.#plan = plan
+    this.#process = process
+    this.#name = name
+    this.#cluster = new Cluster(process.env, {
+      bootstrap: stage.bootstrap,
+      clientId: name,
+      requestTimeoutMs: 5_000
+    })
+    this.#consumer = new Consumer(this.#cluster, {
+      group: plan.group,
+      topics: plan.topics,
+      protocol: stage.plan.world === 'groups' ? 'consumer' : 'classic',
+      commit: plan.commit,
+      commitIntervalMs: plan.commitIntervalMs,
+      sessionTimeoutMs: stage.plan.sessionTimeoutMs,
+      fetchMaxBytes: plan.fetchMaxBytes,
+      partitionMaxBytes: plan.partitionMaxBytes,
+      fetchMaxWaitMs: plan.fetchMaxWaitMs,
+      bufferMaxBytes: plan.bufferMaxBytes,
+      ...(plan.isStatic && { instanceId: process.node })
+    })
+    openConsumers.set(process, this.#consumer)
+    this.#listen()
+  }
+
+  async play(leavesAtMs: number): Promise<void> {
+    const { world } = this.#stage
+    const { group } = this.#plan
+    const sessionMs = this.#stage.plan.sessionTimeoutMs
+    world.saw(this.#process, {
+      k: 'join',
+      member: this.#name,
+      group,
+      committedOnly: true,
+      sessionMs
+    })
+    void this.#watch(leavesAtMs)
+    try {
+      await this.#read()
+    } catch (error) {
+      if (!(error instanceof PlayheadError) && !(error instanceof HandlerError)) throw error
+      world.mark(`reading ends: ${error instanceof PlayheadError ? error.code : 'handler'}`)
+    }
+    await this.#close()
+    await mustSettle(this.#stage, this.#process, 'cluster.close', closeMs, () =>
+      this.#cluster.close()
+    )
+    world.saw(this.#process, { k: 'left', member: this.#name })
+    world.saw(this.#process, { k: 'closed', leftovers: this.#process.leftovers })
+  }
+
+  async #watch(leavesAtMs: number): Promise<void> {
+    while (this.#closing === undefined) {
+      const late = this.#process.env.clock.monotonic() > leavesAtMs && !this.#stage.healed
+      if (late || this.#stage.stopping) return this.#close()
+      await sleep(this.#stage.world, this.#process, 250)
+    }
+  }
+
+  #close(): Promise<void> {
+    if (this.#closing !== undefined) return this.#closing
+    // From here on nothing new may be delivered.
+    this.#given([...this.#owned], 'revoked')
+    this.#closing = mustSettle(this.#stage, this.#process, 'consumer.close', closeMs, () =>
+      this.#consumer.close({ timeoutMs: closeMs })
+    )
+    return this.#closing
+  }
+
+  #listen(): void {
+    const { world } = this.#stage
+    const member = this.#name
+    this.#consumer.on('assigned', ({ partitions }) => {
+      const tps = partitions.map(nameOf)
+      for (const tp of tps) this.#owned.add(tp)
+      if (tps.length > 0) world.saw(this.#process, { k: 'assigned', member, tps })
+    })
+    this.#consumer.on('revoked', ({ partitions }) => this.#given(partitions.map(nameOf), 'revoked'))
+    this.#consumer.on('lost', ({ partitions }) => this.#given(partitions.map(nameOf), 'lost'))
+    this.#consumer.on('moved', ({ topic, partition, to }) => {
+      world.saw(this.#process, { k: 'moved', member, tp: `${topic}:${partition}`, to })
+    })
+    this.#consumer.on('error', ({ error }) => world.mark(`consumer error: ${error.code}`))
+    this.#consumer.on('stalled', ({ reason }) => world.mark(`stalled: ${reason}`))
+  }
+
+  #given(all: readonly Tp[], k: 'revoked' | 'lost'): void {
+    const tps = all.filter(tp => this.#owned.delete(tp))
+    if (tps.length > 0) this.#stage.world.saw(this.#process, { k, member: this.#name, tps })
+  }
+
+  async #read(): Promise<void> {
+    switch (this.#plan.mode) {
+      case 'iterate':
+        for await (const record of this.#consumer) {
+          this.#deliver(record)
+          await this.#work()
+          this.#handled(record)
+          await this.#commitAtTimes()
+        }
+        return
+      case 'batches':
+        for await (const batch of this.#consumer.batches()) {
+          const records = [...batch]
+          for (const record of records) this.#deliver(record)
+          await this.#work()
+          for (const record of records) this.#handled(record)
+          await this.#commitAtTimes()
+        }
+        return
+      case 'run':
+        return this.#consumer.run(
+          async record => {
+            this.#deliver(record)
+            await this.#work()
+            if (!this.#stage.healed && this.#process.random.chance(this.#plan.handlerThrows)) {
+              throw new HandlerError('a handler throws')
+            }
+            this.#handled(record)
+          },
+          { concurrency: this.#plan.concurrency }
+        )
+      case 'poll':
+        return this.#poll()
+      default:
+        return this.#plan.mode satisfies never
+    }
+  }
+
+  async #poll(): Promise<void> {
+    while (this.#closing === undefined) {
+      const maxRecords = this.#process.random.pick([1, 10, 500])
+      let records: readonly ConsumerRecord[]
+      try {
+        records = await this.#consumer.poll({ timeoutMs: 500, maxRecords })
+      } catch (error) {
+        if (error instanceof PlayheadError && error.code === 'CLOSED') return
+        throw error
+      }
+      for (const record of records) this.#deliver(record)
+      if (records.length > 0) await this.#work()
+      for (const record of records) this.#handled(record)
+      await this.#commitAtTimes()
+    }
+  }
+
+  async #work(): Promise<void> {
+    const { handlerMs } = this.#plan
+    if (handlerMs > 0 && !this.#stage.healed) {
+      await sleep(this.#stage.world, this.#process, handlerMs * this.#process.random.next())
+    }
+  }
+
+  async #commitAtTimes(): Promise<void> {
+    if (this.#plan.commit !== 'manual' || this.#closing !== undefined) return
+    if (!this.#process.random.chance(0.2)) return
+    try {
+      await mustSettle(this.#stage, this.#process, 'commit', 60_000, () => this.#consumer.commit())
+    } catch (error) {
+      if (!(error instanceof PlayheadError)) throw error
+      this.#stage.world.mark(`a commit fails: ${error.code}`)
+    }
+  }
+
+  #deliver(record: ConsumerRecord): void {
+    const { topic, partition, offset } = record
+    const v = nameOfValue(record.value)
+    const tp = `${topic}:${partition}`
+    this.#stage.world.saw(this.#process, {
+      k: 'deliver',
+      member: this.#name,
+      tp,
+      offset,
+      v,
+      rewindId: sequenceOf(record)
+    })
+  }
+
+  #handled({ topic, partition, offset }: ConsumerRecord): void {
+    const tp = `${topic}:${partition}`
+    this.#stage.world.saw(this.#process, { k: 'handled', member: this.#name, tp, offset })
+  }
+}
+
+class HandlerError extends Error {}
+
+function nameOf({ topic, partition }: TopicPartition): Tp {
+  return `${topic}:${partition}`
+}
+
+/** The probe inside the owner: which rewind the record's partition is at. */
+function sequenceOf(record: ConsumerRecord): RewindId {
+  const { source } = record as unknown as {
+    source: { playhead: { mark: { sequence: RewindId } } }
+  }
+  return source.playhead.mark.sequence
+}
