@@ -102,8 +102,8 @@ async function explain(plan: Plan, answer: Answer | undefined, shrink: boolean):
 
 /** Whether two violations are the same: by rule, and for errors by what they say without its numbers. */
 function kindOf({ rule, message }: { readonly rule: string; readonly message: string }): string {
-  if (rule !== 'C1' && rule !== 'C2') return rule
-  return (message.split('\n')[0] ?? '').replace(/[0-9]+/g, '#')
+  if (!['C1', 'C2', 'G7'].includes(rule)) return rule
+  return (message.split('\n')[0] ?? '').replace(/[0-9.]+/g, '#')
 }
 
 /** A process that plays plans, one at a time; one that is stuck or died is replaced. */

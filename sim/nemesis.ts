@@ -71,7 +71,7 @@ function play(stage: Stage, broker: BrokerActor, disk: Disk, action: Action): vo
 }
 
 /** Inside the broker's process; it may be down, paused, or without a disk to write to. */
-function brokerDoes(
+export function brokerDoes(
   { world }: Stage,
   broker: BrokerActor,
   work: (running: EmbeddedBroker) => Promise<void>

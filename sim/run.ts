@@ -15,7 +15,7 @@ import { LogChecker } from './checkers/log.ts'
 import { OrderChecker } from './checkers/order.ts'
 import { RewindChecker } from './checkers/rewind.ts'
 import { type Happened, Violation } from './history/events.ts'
-import { playActions } from './nemesis.ts'
+import { brokerDoes, playActions } from './nemesis.ts'
 import type { Plan } from './plan/plan.ts'
 import { SeededRandom } from './world/random.ts'
 import { Disk } from './world/store.ts'
@@ -148,6 +148,9 @@ async function heal(stage: Stage, broker: BrokerActor): Promise<void> {
     world.start(node)
   }
   await world.run(healMs, () => broker.running !== undefined)
+  for (let id = 1; id <= stage.plan.brokers; id++) {
+    brokerDoes(stage, broker, running => running.startListener(id))
+  }
   await world.run(5_000)
 }
 

@@ -53,8 +53,8 @@ function drawProducers(random: SeededRandom, world: WorldName): ProducerPlan[] {
     const idempotent = idempotence && random.chance(0.85)
     return {
       name: `p${i + 1}`,
-      everyMs: random.pick([20, 100, 300]),
-      burst: random.pick([1, 1, 3, 10]),
+      everyMs: random.pick([50, 100, 300]),
+      burst: random.pick([1, 1, 3]),
       bytes: random.pick([0, 10, 100, 1_000]),
       compression: random.pick(['none', 'none', 'gzip']),
       lingerMs: random.pick([0, 0, 5, 50]),
