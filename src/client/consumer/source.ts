@@ -65,6 +65,7 @@ export class Source {
   #live: Flight | null = null
   readonly #flights = new Set<Flight>()
   readonly #timers = new Set<Timer>()
+  readonly #backOffs = new Map<Playhead, Timer>()
   #supersedeTimer: Timer | null = null
   #resting = false
   #failures = 0
@@ -94,6 +95,7 @@ export class Source {
   remove(playhead: Playhead): void {
     if (!this.#members.delete(playhead)) return
     this.bufferedBytes -= playhead.bufferedBytes
+    this.#endBackOff(playhead)
     this.changed(playhead)
   }
 
@@ -115,6 +117,7 @@ export class Source {
     this.#closed = true
     for (const flight of this.#flights) flight.cancel()
     for (const timer of this.#timers) timer.cancel()
+    for (const playhead of this.#backOffs.keys()) this.#endBackOff(playhead)
     this.#supersedeTimer?.cancel()
     this.#members.clear()
     this.#changed.clear()
@@ -363,8 +366,20 @@ export class Source {
   #backOff(playhead: Playhead): void {
     playhead.failures += 1
     playhead.backOff(true)
-    const ms = backoffMs(this.#host.env.random, backoff, playhead.failures)
-    this.#after(ms, () => playhead.backOff(false))
+    const { clock, random } = this.#host.env
+    const ms = backoffMs(random, backoff, playhead.failures)
+    this.#backOffs.get(playhead)?.cancel()
+    const timer = clock.after(ms, () => {
+      this.#backOffs.delete(playhead)
+      playhead.backOff(false)
+    })
+    this.#backOffs.set(playhead, timer)
+  }
+
+  /** Of a partition that goes elsewhere: our timer must not be what it waits for, as it may go with us. */
+  #endBackOff(playhead: Playhead): void {
+    this.#backOffs.get(playhead)?.cancel()
+    if (this.#backOffs.delete(playhead)) playhead.backedOff = false
   }
 
   #after(ms: number, fire: () => void): void {
