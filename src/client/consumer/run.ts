@@ -112,6 +112,12 @@ export class Runner<K, V> implements Reader {
     }
   }
 
+  /** No handler starts any more: a close waits for those that run, not for the rest of their batches. */
+  #mustStop(playhead: Playhead, now: number): boolean {
+    const { closed } = this.#delivery
+    return this.#stopping || closed || !playhead.delivers || !this.#delivery.alive(now)
+  }
+
   get #othersWait(): boolean {
     return this.#active >= this.#concurrency && this.#delivery.anyReady
   }
@@ -163,8 +169,8 @@ export class Runner<K, V> implements Reader {
     const turnEnds = clock.monotonic() + turnMs
     for (;;) {
       const now = clock.monotonic()
-      const stop = this.#stopping || !playhead.delivers || !this.#delivery.alive(now)
-      if (stop || (now > turnEnds && this.#othersWait)) return this.#delivery.park(batch)
+      if (this.#mustStop(playhead, now) || (now > turnEnds && this.#othersWait))
+        return this.#delivery.park(batch)
       const record = walk.advance()
       if (record === undefined) break
       playhead.position = record.offset + 1
@@ -225,7 +231,7 @@ export class Runner<K, V> implements Reader {
       for (;;) {
         while (this.#active >= this.#concurrency) await this.#slot()
         const now = clock.monotonic()
-        if (this.#stopping || !playhead.delivers || !this.#delivery.alive(now)) {
+        if (this.#mustStop(playhead, now)) {
           return this.#delivery.park(batch)
         }
         const record = walk.advance()
