@@ -89,7 +89,8 @@ export type Fact =
   | { readonly is: 'released'; readonly leases: Leases; readonly at: number }
   | { readonly is: 'subscribed'; readonly subscription: Subscription; readonly at: number }
   | { readonly is: 'overdue'; readonly at: number }
-  | { readonly is: 'leaveSettled' }
+  /** The request in flight was answered; what follows from that is another fact. */
+  | { readonly is: 'settled' }
   | { readonly is: 'leaving'; readonly at: number }
   | { readonly is: 'left' }
   | { readonly is: 'refused' }
@@ -191,7 +192,7 @@ class Turn implements Decision<Fact, HeartbeatRequest> {
     if (phase === 'leaving' || phase === 'overdue') return this.answeredOnTheWayOut(answer)
     // An answer to the leave of an overdue member that has caught up meanwhile: the join is still to come.
     if (inFlight === 'leave' || phase !== (inFlight === 'join' ? 'joining' : 'member')) {
-      return this.fact({ is: 'leaveSettled' })
+      return this.fact({ is: 'settled' })
     }
     if (answer.errorCode === KafkaError.NONE) return this.accepted(answer)
     this.refused(answer)
@@ -266,6 +267,7 @@ class Turn implements Decision<Fact, HeartbeatRequest> {
     const again = this.member.phase === 'joining'
     this.loseAll(why)
     if (again) return this.failed()
+    this.fact({ is: 'settled' })
     this.fact({ is: 'joining', at: this.now })
     this.actions.push({ do: 'rejoin', why })
   }
@@ -295,13 +297,13 @@ class Turn implements Decision<Fact, HeartbeatRequest> {
   private answeredOnTheWayOut(answer: HeartbeatAnswer): void {
     const { phase, inFlight } = this.member
     const { errorCode: code } = answer
-    if (inFlight !== 'leave') return this.fact({ is: 'leaveSettled' })
+    if (inFlight !== 'leave') return this.fact({ is: 'settled' })
     if (code === KafkaError.NOT_COORDINATOR || code === KafkaError.COORDINATOR_NOT_AVAILABLE) {
       this.actions.push({ do: 'findCoordinator' })
       return this.failed()
     }
     if (code === KafkaError.COORDINATOR_LOAD_IN_PROGRESS) return this.failed()
-    this.fact({ is: 'leaveSettled' })
+    this.fact({ is: 'settled' })
     if (phase === 'overdue') return
     this.fact({ is: 'left' })
     this.actions.push({ do: 'left' })
@@ -391,7 +393,7 @@ export function apply(member: ConsumerMember, fact: Fact): ConsumerMember {
     }
     case 'overdue':
       return { ...member, ...nothingOwned, phase: 'overdue', failures: 0, wakeAt: fact.at }
-    case 'leaveSettled': {
+    case 'settled': {
       const settled = member.phase === 'overdue' && member.inFlight === 'leave'
       return { ...member, inFlight: null, wakeAt: settled ? never : member.sentAt }
     }
