@@ -28,6 +28,21 @@ export class Tap {
     this.#world = world
   }
 
+  /** For a trace: each request, and its answer when it is there. */
+  traced(
+    api: Api,
+    request: unknown,
+    reply: unknown,
+    { node, clientId, connection }: Context
+  ): void {
+    const name = `${clientId} > broker ${node} #${connection.id} ${api.name}`
+    this.#world.tell(() => `${name} ${textOf(request)}`)
+    Promise.resolve(reply).then(
+      value => this.#world.tell(() => `${name} answer ${textOf(value)}`),
+      error => this.#world.tell(() => `${name} fails ${String(error)}`)
+    )
+  }
+
   /** The request was handled, and answered so. */
   answered(process: Process, api: Api, request: unknown, reply: unknown, context: Context): void {
     if (api === ConsumerGroupHeartbeat) {
@@ -123,6 +138,15 @@ export class Tap {
   }
 }
 
+function textOf(value: unknown): string {
+  const text = JSON.stringify(value, (_, field: unknown) => {
+    if (typeof field === 'bigint') return String(field)
+    const { type } = (field ?? {}) as { readonly type?: unknown }
+    return type === 'Buffer' ? 'bytes' : field
+  })
+  return (text ?? '').slice(0, 600)
+}
+
 /** Which run's tap is on a broker, by the Env of its process. */
 const taps = new WeakMap<object, { readonly process: Process; readonly tap: Tap }>()
 let wrapped = false
@@ -138,6 +162,7 @@ export function putTap(process: Process, tap: Tap): void {
     const found = taps.get(this.env)
     if (found === undefined) return reply
     const { process: its, tap: seen } = found
+    seen.traced(handler.api, request, reply, context)
     if (handler.api === OffsetCommit) {
       const asked = request as unknown as RequestRead<typeof OffsetCommit>
       const done = Promise.resolve(reply)

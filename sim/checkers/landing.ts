@@ -11,6 +11,7 @@ import {
   type Tp,
   Violation
 } from '../history/events.ts'
+import { type Gap, Gaps } from './gaps.ts'
 
 /** One partition of one group, at one rewind. */
 interface Progress {
@@ -29,6 +30,7 @@ export class LandingChecker implements Checker {
   readonly #members = new Map<string, Member>()
   readonly #progress = new Map<string, Progress>()
   readonly #named = new Set<string>()
+  readonly #gaps = new Gaps()
 
   on(event: Happened): void {
     switch (event.k) {
@@ -56,6 +58,10 @@ export class LandingChecker implements Checker {
         return this.#applied(event)
       case 'deliver':
         return this.#deliver(event)
+      case 'cut':
+        return this.#gaps.cut(event.tp, event.start)
+      case 'final':
+        return this.#missed(event.tp, this.#gaps.see(event.tp, event.offset))
       default:
     }
   }
@@ -91,11 +97,16 @@ export class LandingChecker implements Checker {
         const what = `began ${tp} at ${offset}, before ${progress.target}, where ${since} led`
         throw new Violation('W1', `${event.member} ${what}`, event)
       }
-      if (offset > progress.reached) {
-        const what = `began ${tp} at ${offset}: nobody got ${progress.reached} since ${since}`
-        throw new Violation('W1', `${event.member} ${what}`, event)
-      }
+      this.#missed(tp, this.#gaps.pass(tp, progress.reached, offset, event))
     }
     progress.reached = Math.max(progress.reached, offset + 1)
+    this.#missed(tp, this.#gaps.see(tp, offset))
+  }
+
+  #missed(tp: Tp, gap: Gap | undefined): void {
+    if (gap === undefined) return
+    const what = `began behind ${tp}@${gap.offset}, which nobody got since the rewind it is at`
+    const by = 'member' in gap.event ? gap.event.member : gap.event.node
+    throw new Violation('W1', `${by} ${what}`, gap.event)
   }
 }

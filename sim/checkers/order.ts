@@ -6,6 +6,7 @@
  * to be there was skipped.
  */
 import { type Checker, type Happened, type Of, type Tp, Violation } from '../history/events.ts'
+import { type Gap, Gaps } from './gaps.ts'
 
 interface Stream {
   /** The offset delivered last; -1: none since the stream began. */
@@ -20,17 +21,9 @@ interface Member {
   readonly committedOnly: boolean
 }
 
-interface Skip {
-  readonly event: Happened
-  readonly committedOnly: boolean
-}
-
 export class OrderChecker implements Checker {
   readonly #members = new Map<string, Member>()
-  /** Offsets that somebody passed over, and offsets that have a visible record; per partition. */
-  readonly #skipped = new Map<Tp, Map<number, Skip>>()
-  readonly #visible = new Map<Tp, Set<number>>()
-  readonly #starts = new Map<Tp, number>()
+  readonly #gaps = new Gaps()
 
   on(event: Happened): void {
     switch (event.k) {
@@ -59,10 +52,9 @@ export class OrderChecker implements Checker {
       case 'deliver':
         return this.#deliver(event)
       case 'cut':
-        this.#starts.set(event.tp, Math.max(event.start, this.#starts.get(event.tp) ?? 0))
-        return
+        return this.#gaps.cut(event.tp, event.start)
       case 'final':
-        return this.#see(event.tp, event.offset, event, true)
+        return this.#missed(event.tp, this.#gaps.see(event.tp, event.offset))
       default:
     }
   }
@@ -92,42 +84,21 @@ export class OrderChecker implements Checker {
           event
         )
       }
-      this.#pass(tp, target, offset, event, member)
+      this.#missed(tp, this.#gaps.pass(tp, target, offset, event))
     } else if (last >= 0) {
       if (offset <= last) {
         throw new Violation('L6', `${tp}@${offset} comes after ${last} (since ${because})`, event)
       }
-      this.#pass(tp, last + 1, offset, event, member)
+      this.#missed(tp, this.#gaps.pass(tp, last + 1, offset, event))
     }
     stream.last = offset
     stream.target = undefined
     // To a reader of uncommitted records more is visible than to the others.
-    if (member.committedOnly) this.#see(tp, offset, event, true)
+    if (member.committedOnly) this.#missed(tp, this.#gaps.see(tp, offset))
   }
 
-  #pass(tp: Tp, from: number, to: number, event: Happened, { committedOnly }: Member): void {
-    const begin = Math.max(from, this.#starts.get(tp) ?? 0)
-    if (begin >= to) return
-    const skipped = this.#skipped.get(tp) ?? new Map<number, Skip>()
-    this.#skipped.set(tp, skipped)
-    const visible = this.#visible.get(tp)
-    for (let offset = begin; offset < to; offset++) {
-      if (visible?.has(offset)) throw this.#gap(tp, offset, event)
-      if (!skipped.has(offset)) skipped.set(offset, { event, committedOnly })
-    }
-  }
-
-  #see(tp: Tp, offset: number, event: Happened, visible: boolean): void {
-    const seen = this.#visible.get(tp) ?? new Set<number>()
-    this.#visible.set(tp, seen)
-    if (seen.has(offset)) return
-    seen.add(offset)
-    const skip = this.#skipped.get(tp)?.get(offset)
-    if (skip !== undefined && visible) throw this.#gap(tp, offset, skip.event)
-    void event
-  }
-
-  #gap(tp: Tp, offset: number, event: Happened): Violation {
-    return new Violation('L6', `${tp}@${offset} was skipped by this delivery`, event)
+  #missed(tp: Tp, gap: Gap | undefined): void {
+    if (gap === undefined) return
+    throw new Violation('L6', `${tp}@${gap.offset} was skipped by this delivery`, gap.event)
   }
 }

@@ -10,7 +10,7 @@ import type { Action, MemberPlan, Plan, ProducerPlan, TopicPlan, WorldName } fro
 /** A plan is JSON, which has no Infinity. */
 const never = 1e9
 
-const idempotence = false
+const idempotence = true
 
 export function drawPlan(seed: bigint, worlds: readonly WorldName[]): Plan {
   const random = new Seeded(seed).split('plan')

@@ -237,6 +237,11 @@ export class World {
     look()
   }
 
+  /** For a trace only. */
+  tell(text: () => string): void {
+    this.#log?.(`${this.clock.monotonic().toFixed(3)} ${text()}`)
+  }
+
   uncaught(error: unknown): void {
     if (error instanceof Violation) return this.#caught(error)
     const text = error instanceof Error ? (error.stack ?? String(error)) : String(error)
