@@ -4,10 +4,13 @@ import { randomBytes } from 'node:crypto'
 import type { Env } from '../../src/base/env.ts'
 import { ConsumerGroupHeartbeat } from '../../src/protocol/api/consumer-group-heartbeat.ts'
 import { CreateTopics } from '../../src/protocol/api/create-topics.ts'
+import { EndTxn } from '../../src/protocol/api/end-txn.ts'
 import { FindCoordinator } from '../../src/protocol/api/find-coordinator.ts'
+import { InitProducerId } from '../../src/protocol/api/init-producer-id.ts'
 import { Metadata } from '../../src/protocol/api/metadata.ts'
 import { OffsetCommit } from '../../src/protocol/api/offset-commit.ts'
 import { OffsetFetch } from '../../src/protocol/api/offset-fetch.ts'
+import { TxnOffsetCommit } from '../../src/protocol/api/txn-offset-commit.ts'
 import { KafkaError, kafkaErrorName } from '../../src/protocol/errors.ts'
 import type { RequestOf } from '../../src/protocol/schema.ts'
 import { Wire } from './wire.ts'
@@ -198,5 +201,70 @@ export async function withWire(site: Site, run: (wire: Wire) => Promise<void>): 
     await run(wire)
   } finally {
     await wire.close()
+  }
+}
+
+/** A transactional producer that only commits offsets (KIP-890: the group joins the transaction by it). */
+export class Transaction {
+  readonly wire: Wire
+  readonly id = unique('transaction')
+  producerId = -1n
+  producerEpoch = -1
+
+  constructor(wire: Wire) {
+    this.wire = wire
+  }
+
+  async commit(
+    groupId: string,
+    topic: string,
+    offsets: Readonly<Record<number, number>>,
+    member: { readonly memberId?: string; readonly generationIdOrMemberEpoch?: number } = {}
+  ): Promise<string> {
+    if (this.producerId < 0n) await this.#init()
+    const partitions = Object.entries(offsets).map(([partition, offset]) => ({
+      partitionIndex: Number(partition),
+      committedOffset: offset,
+      committedMetadata: null
+    }))
+    for (;;) {
+      const answer = await this.wire.ask(TxnOffsetCommit, 5, {
+        transactionalId: this.id,
+        groupId,
+        producerId: this.producerId,
+        producerEpoch: this.producerEpoch,
+        ...member,
+        topics: [{ name: topic, partitions }]
+      })
+      const codes = answer.topics.flatMap(found => found.partitions.map(p => p.errorCode))
+      const name = kafkaErrorName(Math.max(...codes))
+      // Kafka is still ending the transaction before.
+      if (name !== 'CONCURRENT_TRANSACTIONS') return name
+    }
+  }
+
+  async end(committed: boolean): Promise<void> {
+    const answer = await this.wire.ask(EndTxn, 5, {
+      transactionalId: this.id,
+      producerId: this.producerId,
+      producerEpoch: this.producerEpoch,
+      committed
+    })
+    assert.equal(answer.errorCode, 0)
+    this.producerId = answer.producerId
+    this.producerEpoch = answer.producerEpoch
+  }
+
+  async #init(): Promise<void> {
+    for (;;) {
+      const answer = await this.wire.ask(InitProducerId, 4, {
+        transactionalId: this.id,
+        transactionTimeoutMs: 60_000
+      })
+      if (answer.errorCode !== 0) continue
+      this.producerId = answer.producerId
+      this.producerEpoch = answer.producerEpoch
+      return
+    }
   }
 }

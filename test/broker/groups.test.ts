@@ -5,6 +5,7 @@ import { nodeEnv } from '../../src/base/node/env.ts'
 import { Broker } from '../../src/broker.ts'
 import { classicGroupStories } from './classic-group-stories.ts'
 import { consumerGroupStories } from './consumer-group-stories.ts'
+import { offsetStories } from './offset-stories.ts'
 
 const env = nodeEnv({ cpu: nodeCpu() })
 let broker: Broker
@@ -18,3 +19,4 @@ const site = () => ({ env, bootstrap: broker.bootstrap[0] ?? '' })
 
 consumerGroupStories(site)
 classicGroupStories(site)
+offsetStories(site)

@@ -25,7 +25,7 @@ function plain(group: ClassicGroup): unknown {
   const { phase, generation, protocolType, protocol, leader, sinceMs, members } = group
   const sorted = [...members.values()].sort((a, b) => (a.memberId < b.memberId ? -1 : 1))
   return {
-    ...{ phase, generation, protocolType, protocol, leader, sinceMs },
+    group: [phase, generation, protocolType, protocol, leader, sinceMs],
     members: sorted.map(
       ({ joining: _j, syncing: _s, unsynced: _u, fresh: _f, sessionEndsMs: _e, ...stored }) =>
         stored

@@ -3,6 +3,7 @@ import { nodeCpu } from '../../src/base/node/cpu.ts'
 import { nodeEnv } from '../../src/base/node/env.ts'
 import { classicGroupStories } from '../broker/classic-group-stories.ts'
 import { consumerGroupStories } from '../broker/consumer-group-stories.ts'
+import { offsetStories } from '../broker/offset-stories.ts'
 import { kafka } from './cluster.ts'
 
 const env = nodeEnv({ cpu: nodeCpu() })
@@ -11,3 +12,4 @@ const site = () => ({ env, bootstrap: kafka.bootstrap[0] ?? '' })
 
 consumerGroupStories(site)
 classicGroupStories(site)
+offsetStories(site)
