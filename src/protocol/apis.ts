@@ -1,4 +1,4 @@
-/** The APIs that a client or an admin tool sends, by key: all of Kafka 4.4's but broker-to-broker and raft. */
+/** What a client or an admin tool sends, by key: Kafka 4.4's APIs but broker-to-broker and raft, and our own. */
 import type { Api } from './schema.ts'
 import { Produce } from './api/produce.ts'
 import { Fetch } from './api/fetch.ts'
@@ -74,6 +74,12 @@ import { AlterShareGroupOffsets } from './api/alter-share-group-offsets.ts'
 import { DeleteShareGroupOffsets } from './api/delete-share-group-offsets.ts'
 import { StreamsGroupTopologyDescriptionUpdate } from './api/streams-group-topology-description-update.ts'
 import { UnregisterController } from './api/unregister-controller.ts'
+import { ControllerListGroups } from './api/controller-list-groups.ts'
+import { ControllerCreateGroup } from './api/controller-create-group.ts'
+import { RegisterConsumer } from './api/register-consumer.ts'
+import { ControllerHeartbeat } from './api/controller-heartbeat.ts'
+import { RewindConsumer } from './api/rewind-consumer.ts'
+import { UnregisterConsumer } from './api/unregister-consumer.ts'
 
 /** Every declared API, by rising key. */
 export const apis: readonly Api[] = [
@@ -150,7 +156,13 @@ export const apis: readonly Api[] = [
   AlterShareGroupOffsets,
   DeleteShareGroupOffsets,
   StreamsGroupTopologyDescriptionUpdate,
-  UnregisterController
+  UnregisterController,
+  ControllerListGroups,
+  ControllerCreateGroup,
+  RegisterConsumer,
+  ControllerHeartbeat,
+  RewindConsumer,
+  UnregisterConsumer
 ]
 
 /** The same by key. */
