@@ -1,5 +1,5 @@
 /**
- * What the group machines of the broker have in common: classic, consumer (KIP-848), and later controller.
+ * What the group machines of the broker have in common: classic, consumer (KIP-848), controller.
  *
  * A machine decides and applies. `decide` looks at one event and gives facts, what became true, and effects, what is
  * to be done about it. `apply` takes in one fact and is the only code that changes a state. A decision has several
@@ -75,14 +75,14 @@ export interface Decision<Fact, Answer> {
 }
 
 /** Collects what one event brings about. */
-export class Turn<State, Fact, Answer> implements Decision<Fact, Answer> {
+export class Turn<State, Fact, Answer, W extends World = World> implements Decision<Fact, Answer> {
   readonly facts: Fact[] = []
   readonly effects: Effect<Answer>[] = []
   readonly state: State
-  readonly world: World
+  readonly world: W
   readonly #apply: (state: State, fact: Fact) => State
 
-  constructor(state: State, world: World, apply: (state: State, fact: Fact) => State) {
+  constructor(state: State, world: W, apply: (state: State, fact: Fact) => State) {
     this.state = state
     this.world = world
     this.#apply = apply
@@ -135,8 +135,8 @@ export function part<F extends Fields, Fact>(
   return { message, fact }
 }
 
-export interface Machine<State, Event, Fact, Answer> {
-  decide(state: State, event: Event, world: World): Decision<Fact, Answer>
+export interface Machine<State, Event, Fact, Answer, W extends World = World> {
+  decide(state: State, event: Event, world: W): Decision<Fact, Answer>
   apply(state: State, fact: Fact): State
   /** Asserts what always holds. */
   invariants(state: State): void
@@ -146,8 +146,8 @@ export interface Machine<State, Event, Fact, Answer> {
   readonly parts: ReadonlyMap<number, Part<Fact>>
 }
 
-/** Every group protocol: Kafka's names for it. */
-export type GroupType = 'classic' | 'consumer'
+/** Every group protocol: Kafka's names for it, and ours. */
+export type GroupType = 'classic' | 'consumer' | 'controller'
 
 /** Who commits: -1, '' and null when it isn't a member. */
 export interface Committer {

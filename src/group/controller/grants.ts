@@ -1,0 +1,202 @@
+/** Where a partition starts when it is granted, and what becomes of a rewind then. */
+import { KafkaError } from '../../protocol/errors.ts'
+import type { Partitions } from '../assign/assignor.ts'
+import { commit, offsetOf } from '../offsets/offsets.ts'
+import type { Ticket } from '../machine.ts'
+import { type Lease, type Leases, type Member, type Rewind, put } from './state.ts'
+import type { ControllerTurn, RegisterAnswer, RewindAnswer } from './world.ts'
+
+/** Leases in the making. */
+export type Draft = Map<string, Map<number, Lease>>
+
+export function draftOf(leases: Leases): Draft {
+  return new Map([...leases].map(([topicId, of]) => [topicId, new Map(of)]))
+}
+
+/**
+ * Adds a partition to what a member gets. A rewind that waited for it is recorded with that; of one that was recorded
+ * the new owner is told.
+ */
+export function grant(
+  turn: ControllerTurn,
+  draft: Draft,
+  member: Member,
+  { topicId, partition, since }: { topicId: string; partition: number; since: number }
+): void {
+  const { state: group, world } = turn
+  const topic = world.topics.withId(topicId)
+  if (topic === undefined) return
+  const rewind = group.rewinds.get(topicId)?.get(partition)
+  if (rewind?.state === 'waiting') record(turn, rewind)
+  if (rewind !== undefined) {
+    const open = rewind.until >= 0 && !windowOver(turn, rewind)
+    if (open) turn.become({ kind: 'rewind', rewind: { ...rewind, state: 'window' } })
+    else turn.become({ kind: 'rewindOver', topicId, partition })
+  }
+  const over = rewind === undefined || (rewind.state === 'window' && windowOver(turn, rewind))
+  put(draft, topicId, partition, { since, moved: false, rewindId: over ? 0 : rewind.id })
+  const { startFrom } = member.registration
+  if (startFrom !== 'latest' || offsetOf(group.offsets, topic.name, partition)) return
+  // Who takes it over should start here too, not at what is latest then.
+  const offset = policyStart(turn, member, { topicId, topic: topic.name, partition })
+  commitOffset(turn, { topicId, topic: topic.name, partition }, offset)
+}
+
+interface At {
+  readonly topicId: string
+  readonly topic: string
+  readonly partition: number
+}
+
+/** The rewind takes place: nothing of its partition runs. Returns where it was set. */
+export function record(turn: ControllerTurn, rewind: Rewind): void {
+  const log = turn.world.log(rewind.topic, rewind.partition)
+  // What was there when it was asked for may have been deleted by now.
+  const offset = Math.max(log?.start ?? 0, Math.min(rewind.target, log?.end ?? Infinity))
+  commitOffset(turn, rewind, offset)
+  turn.become({ kind: 'rewind', rewind: { ...rewind, state: 'recorded' } })
+  decide(turn, rewind, KafkaError.NONE, offset)
+}
+
+function commitOffset(turn: ControllerTurn, at: At, offset: number): void {
+  const { state: group, world } = turn
+  const { topicId, topic, partition } = at
+  const leaderEpoch = world.log(topic, partition)?.epochOf(offset) ?? -1
+  const one = { topicId, topic, partition, offset, leaderEpoch, metadata: null }
+  const { facts } = commit(group.offsets, [one], { nowMs: world.wallMs })
+  for (const fact of facts) turn.become({ kind: 'offset', fact })
+}
+
+/** Its outcome, for whoever waits for it. */
+export function decide(
+  turn: ControllerTurn,
+  { id, topicId, partition }: Pick<Rewind, 'id' | 'topicId' | 'partition'>,
+  errorCode: number,
+  offset: number
+): void {
+  for (const call of turn.state.calls.values()) {
+    const line = call.id === id ? call.lines.get(topicId)?.get(partition) : undefined
+    if (line === undefined || line.errorCode !== null) continue
+    const { ticket } = call
+    turn.become({ kind: 'decided', ticket, topicId, partition, errorCode, offset })
+    if (call.open === 0) answerCall(turn, ticket)
+  }
+}
+
+/** What is not decided by now is pending. */
+export function answerCall(turn: ControllerTurn, ticket: Ticket): void {
+  const call = turn.state.calls.get(ticket)
+  if (call === undefined) return
+  const codes = new Set<number>()
+  const offsets = [...call.lines.values()].map(of => {
+    const partitions = [...of].map(([partition, line]) => {
+      const { previousOffset, offset, owner } = line
+      const errorCode = line.errorCode ?? KafkaError.REWIND_PENDING
+      codes.add(errorCode)
+      return { partition, errorCode, previousOffset, offset, owner }
+    })
+    return { topic: [...of.values()][0]?.topic ?? '', partitions }
+  })
+  turn.become({ kind: 'callOver', ticket })
+  turn.answer(ticket, { ...outcome(codes), rewindId: call.id, offsets })
+}
+
+function outcome(codes: ReadonlySet<number>): Pick<RewindAnswer, 'errorCode' | 'errorMessage'> {
+  if (codes.has(KafkaError.REWIND_PENDING)) {
+    const errorMessage =
+      'written, but not every owner has taken it up in time; it still takes place: see the partitions'
+    return { errorCode: KafkaError.REWIND_PENDING, errorMessage }
+  }
+  if (codes.has(KafkaError.REWIND_SUPERSEDED)) {
+    const errorMessage = 'a later rewind won: see the partitions'
+    return { errorCode: KafkaError.REWIND_SUPERSEDED, errorMessage }
+  }
+  const [first] = [...codes].filter(code => code !== KafkaError.NONE)
+  if (first === undefined) return { errorCode: KafkaError.NONE, errorMessage: null }
+  return { errorCode: first, errorMessage: 'not all could be rewound: see the partitions' }
+}
+
+/** The end of the window is committed: the group is where it was before the replay. */
+function windowOver(turn: ControllerTurn, { topic, partition, until, state }: Rewind): boolean {
+  if (state === 'waiting' || state === 'recorded') return false
+  return (offsetOf(turn.state.offsets, topic, partition)?.offset ?? -1) >= until
+}
+
+/** The committed offset; else the smallest if the partition appeared after the group; else as startFrom says. */
+function startOf(turn: ControllerTurn, member: Member, at: At): { offset: number; epoch: number } {
+  const log = turn.world.log(at.topic, at.partition)
+  const committed = offsetOf(turn.state.offsets, at.topic, at.partition)
+  if (committed !== undefined) {
+    const { offset, leaderEpoch } = committed
+    return { offset, epoch: leaderEpoch >= 0 ? leaderEpoch : (log?.epochOf(offset) ?? -1) }
+  }
+  const offset = policyStart(turn, member, at)
+  return { offset, epoch: offset < 0 ? -1 : (log?.epochOf(offset) ?? -1) }
+}
+
+function policyStart(turn: ControllerTurn, member: Member, at: At): number {
+  const log = turn.world.log(at.topic, at.partition)
+  const known = turn.state.known.get(at.topicId)
+  if (known !== undefined && at.partition >= known.freshFrom) return log?.start ?? 0
+  switch (member.registration.startFrom) {
+    case 'earliest':
+      return log?.start ?? 0
+    case 'latest':
+      return log?.end ?? 0
+    case 'none':
+      return -1
+  }
+}
+
+/** Tells a member what is its own now. */
+export function answerRegistration(
+  turn: ControllerTurn,
+  memberId: string,
+  ticket: Ticket,
+  kept: Partitions
+): void {
+  const member = turn.state.members.get(memberId)
+  if (member === undefined) return
+  let unset = ''
+  const partitions = [...member.leases].flatMap(([topicId, of]) => {
+    const topic = turn.world.topics.withId(topicId)?.name
+    if (topic === undefined) return []
+    const granted = [...of].filter(([, { moved }]) => !moved)
+    if (granted.length === 0) return []
+    const list = granted.map(([partition, { rewindId }]) => {
+      const { offset, epoch } = startOf(turn, member, { topicId, topic, partition })
+      if (offset < 0 && !kept.get(topicId)?.has(partition)) unset = `${topic}-${partition}`
+      return {
+        partition,
+        offset,
+        leaderEpoch: epoch,
+        rewindId,
+        ...windowOf(turn, topicId, partition)
+      }
+    })
+    return [{ topicId, topic, partitions: list }]
+  })
+  const { sessionTimeoutMs } = member.registration
+  const { heartbeatIntervalMs } = turn.world.config
+  turn.answer(ticket, {
+    ...verdict(unset),
+    memberId,
+    generationId: member.generation,
+    heartbeatIntervalMs: Math.min(heartbeatIntervalMs, Math.floor(sessionTimeoutMs / 3)),
+    partitions
+  })
+}
+
+function windowOf(turn: ControllerTurn, topicId: string, partition: number) {
+  const rewind = turn.state.rewinds.get(topicId)?.get(partition)
+  if (rewind?.state !== 'window' || windowOver(turn, rewind)) return {}
+  return { until: rewind.until, resume: rewind.resume }
+}
+
+function verdict(unset: string): Pick<RegisterAnswer, 'errorCode' | 'errorMessage'> {
+  if (unset === '') return { errorCode: KafkaError.NONE, errorMessage: null }
+  return {
+    errorCode: KafkaError.OFFSET_OUT_OF_RANGE,
+    errorMessage: `nothing is committed for ${unset}, and startFrom is none`
+  }
+}

@@ -1,0 +1,161 @@
+/** RewindConsumer: moves partitions of a group, whoever has them and whatever it is doing. */
+import { KafkaError } from '../../protocol/errors.ts'
+import { offsetOf } from '../offsets/offsets.ts'
+import { answerCall, decide, record } from './grants.ts'
+import { tell, wakeBy } from './news.ts'
+import { type Call, type CallLine, type Rewind, ownerOf, put, waitingRewind } from './state.ts'
+import type { ControllerTurn, LogView, Move, Refusal, RewindAnswer } from './world.ts'
+
+const latest = -1
+const earliest = -2
+
+interface Wish {
+  readonly topic: string
+  /** '' and no log: there is no such partition. */
+  readonly topicId: string
+  readonly log: LogView | undefined
+  readonly partition: number
+  readonly offset: number
+  readonly until: number
+  readonly resume: number
+}
+
+export function rewind(turn: ControllerTurn, event: Move): void {
+  const { state: group, world } = turn
+  const { request, ticket } = event
+  const wrong = fault(turn, event)
+  if (wrong !== undefined) return refuse(turn, event, wrong)
+  const wishes = wishesOf(turn, event)
+  const unknown = wishes.find(({ log }) => log === undefined)
+  if (unknown !== undefined) return refuseUnknown(turn, ticket, wishes)
+  const id = group.head.lastRewindId + 1
+  turn.become({ kind: 'head', head: { ...group.head, lastRewindId: id } })
+  const lines = new Map<string, Map<number, CallLine>>()
+  const ids = wishes.map(wish => {
+    const rewind = resolve(turn, wish, id)
+    const previousOffset = offsetOf(group.offsets, wish.topic, wish.partition)?.offset ?? -1
+    const owner = ownerOf(group, wish.topicId, wish.partition)?.id ?? ''
+    const { topic, topicId, partition } = wish
+    put(lines, topicId, partition, {
+      topic,
+      previousOffset,
+      owner,
+      offset: rewind.target,
+      errorCode: null
+    })
+    return rewind
+  })
+  const untilMs = world.monotonicMs + request.timeoutMs
+  const call: Call = { ticket, id, untilMs, lines, open: wishes.length }
+  turn.become({ kind: 'call', call })
+  const owners = new Set<string>()
+  for (const rewind of ids) {
+    const owner = take(turn, rewind)
+    if (owner !== undefined) owners.add(owner)
+  }
+  for (const owner of owners) tell(turn, owner)
+  if (!group.calls.has(ticket)) return
+  if (request.timeoutMs === 0) answerCall(turn, ticket)
+  else wakeBy(turn, untilMs)
+}
+
+/** Written; returns the owner that is to be told. */
+function take(turn: ControllerTurn, rewind: Rewind): string | undefined {
+  const { state: group } = turn
+  const { topicId, partition } = rewind
+  const before = waitingRewind(group, topicId, partition)
+  turn.become({ kind: 'rewind', rewind })
+  if (before !== undefined) decide(turn, before, KafkaError.REWIND_SUPERSEDED, before.target)
+  const owner = ownerOf(group, topicId, partition)
+  if (owner !== undefined) return owner.id
+  // Nobody has it. In a round it takes effect at the end: somebody may be about to get it.
+  if (group.round === null) record(turn, rewind)
+  return undefined
+}
+
+function resolve({ state: group }: ControllerTurn, wish: Wish, id: number): Rewind {
+  const { topic, topicId, partition, until } = wish
+  const start = wish.log?.start ?? 0
+  const end = wish.log?.end ?? 0
+  const asked = wish.offset === latest ? end : wish.offset === earliest ? start : wish.offset
+  const target = Math.max(start, Math.min(asked, end))
+  // A replay that would end where it begins is a rewind to where the group goes on.
+  const committed = offsetOf(group.offsets, topic, partition)?.offset ?? -1
+  const resume = Math.max(wish.resume, committed)
+  const state = 'waiting' as const
+  const window = until > target ? { until, resume } : { until: -1, resume: -1 }
+  const to = until >= 0 && until <= target ? Math.max(resume, 0) : target
+  return { topicId, topic, partition, id, target: to, ...window, state }
+}
+
+function wishesOf({ world }: ControllerTurn, { request }: Move): readonly Wish[] {
+  return request.offsets.flatMap(({ topic: name, partitions }) => {
+    const topic = world.topics.named(name)
+    return partitions.map(one => ({
+      topic: name,
+      topicId: topic?.id ?? '',
+      log: topic === undefined ? undefined : world.log(name, one.partition),
+      ...one
+    }))
+  })
+}
+
+/** What is wrong with the request as a whole. */
+function fault({ state: group }: ControllerTurn, { request }: Move): Refusal | undefined {
+  const { memberId, generationId, timeoutMs, offsets } = request
+  const wrong = (message: string): Refusal => [KafkaError.INVALID_REQUEST, message]
+  if (timeoutMs < 0) return wrong(`timeoutMs is ${timeoutMs}`)
+  if (!offsets.some(({ partitions }) => partitions.length > 0))
+    return wrong('no partition is named')
+  if (memberId !== null) {
+    const member = group.members.get(memberId)
+    if (member === undefined) {
+      return [KafkaError.UNKNOWN_MEMBER_ID, `${memberId} is no member`]
+    }
+    if (generationId !== member.generation) {
+      const message = `${memberId} is of generation ${member.generation}, not ${generationId}`
+      return [KafkaError.ILLEGAL_GENERATION, message]
+    }
+  }
+  const seen = new Set<string>()
+  for (const { topic, partitions } of offsets) {
+    for (const { partition, offset, until, resume } of partitions) {
+      const named = `${partition}:${topic}`
+      if (seen.has(named)) return wrong(`${topic}-${partition} is named twice`)
+      seen.add(named)
+      if (offset < earliest) return wrong(`the offset for ${topic}-${partition} is ${offset}`)
+      if (until < -1 || resume < -1) return wrong(`the window of ${topic}-${partition} is negative`)
+    }
+  }
+  return undefined
+}
+
+export function refusedRewind([errorCode, errorMessage]: Refusal): RewindAnswer {
+  return { errorCode, errorMessage, offsets: [] }
+}
+
+function refuse(turn: ControllerTurn, { ticket }: Move, wrong: Refusal): void {
+  turn.answer(ticket, refusedRewind(wrong))
+}
+
+/** All or nothing: what is known isn't moved either. */
+function refuseUnknown(turn: ControllerTurn, ticket: number, wishes: readonly Wish[]): void {
+  const topics = [...new Set(wishes.map(({ topic }) => topic))]
+  const offsets = topics.map(name => ({
+    topic: name,
+    partitions: wishes
+      .filter(({ topic }) => topic === name)
+      .map(({ partition, log }) => ({
+        partition,
+        errorCode:
+          log === undefined
+            ? KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+            : KafkaError.OPERATION_NOT_ATTEMPTED
+      }))
+  }))
+  turn.answer(ticket, {
+    errorCode: KafkaError.UNKNOWN_TOPIC_OR_PARTITION,
+    errorMessage: 'a partition is unknown, so none was moved',
+    offsets
+  })
+}
