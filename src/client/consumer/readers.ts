@@ -50,7 +50,7 @@ export class RecordReader<K, V>
     if (walk === undefined || this.#asking || this.#done) return this.#nextSlow()
     const { playhead } = walk
     this.#processed(walk)
-    const now = this.#delivery.env.clock.monotonic()
+    const now = this.#delivery.now()
     if (playhead.delivers && !this.#delivery.closed && this.#delivery.alive(now)) {
       try {
         const record = walk.advance()
