@@ -146,10 +146,11 @@ export class Delivery<K, V> {
     }
     this.#now = this.env.clock.monotonic()
     this.#nowUses = nowUses
-    if (!this.#closed) this.#turn ??= this.env.clock.soon(() => {
-      this.#turn = null
-      this.#nowUses = 0
-    })
+    if (!this.#closed)
+      this.#turn ??= this.env.clock.soon(() => {
+        this.#turn = null
+        this.#nowUses = 0
+      })
     return this.#now
   }
 
