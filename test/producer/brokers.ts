@@ -3,9 +3,10 @@
  * and transactional producers (ProducerStateManager), and a test decides what goes wrong with each Produce.
  */
 import assert from 'node:assert/strict'
+import { gunzipSync, gzipSync } from 'node:zlib'
 import { VirtualClock } from '../../sim/world/clock.ts'
 import { SeededRandom } from '../../sim/world/random.ts'
-import type { Env, Log, Socket, SocketHandler } from '../../src/base/env.ts'
+import type { Cpu, Env, Log, Socket, SocketHandler } from '../../src/base/env.ts'
 import { nodeCpu } from '../../src/base/node/cpu.ts'
 import { MemoryNetwork } from '../../src/net/memory.ts'
 import { apiByKey } from '../../src/protocol/apis.ts'
@@ -92,7 +93,12 @@ export class PartitionLog {
 }
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} }
-const cpu = nodeCpu()
+/** Compression without a thread: under virtual time nothing else may take time. */
+const cpu: Cpu = {
+  ...nodeCpu(),
+  compress: (_codec, bytes) => Promise.resolve(gzipSync(bytes, { level: 1 })),
+  decompress: (codec, bytes) => Promise.resolve(codec === 'none' ? bytes : gunzipSync(bytes))
+}
 
 export interface WorldOptions {
   /** Which protocol of transactions the cluster has finalized. Default 2. */
@@ -317,7 +323,8 @@ function read(
   assert(records, 'a partition of Produce has a batch')
   const batch = onlyBatch(records)
   checkProducedHeader(batch, cpu)
-  const source = new RecordSource(batch, batch.payload, topic, partition)
+  const payload = batch.compression === 'none' ? batch.payload : gunzipSync(batch.payload)
+  const source = new RecordSource(batch, payload, topic, partition)
   const cursor = new RecordCursor(source)
   const values: string[] = []
   while (cursor.advance()) values.push(String(new RawRecord(source, cursor).value))

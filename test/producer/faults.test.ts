@@ -36,6 +36,10 @@ function somethingWrong(world: World, oneIn: number, refuse: boolean): Fault {
 }
 
 const often = fc.integer({ min: 2, max: 20 })
+const batches = fc.record({
+  large: fc.boolean(),
+  compression: fc.constantFrom('none' as const, 'gzip' as const)
+})
 
 interface Outcome {
   readonly value: string
@@ -95,10 +99,11 @@ function check(world: World, outcomes: readonly Outcome[]): void {
 // checksum, so that bytes written over while the network still had them would be seen (P8).
 test('whatever goes wrong in passing: each value once, in order, and none is lost', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.integer(), often, fc.boolean(), async (seed, oneIn, large) => {
+    fc.asyncProperty(fc.integer(), often, batches, async (seed, oneIn, { large, compression }) => {
       const world = new World({ seed })
       world.onProduce = () => somethingWrong(world, oneIn, false)
       const producer = new Producer(world.cluster, {
+        compression,
         batchBytes: large ? 9000 : 150,
         requestTimeoutMs: 300,
         maxBufferedBytes: large ? 60_000 : 5000
@@ -113,17 +118,18 @@ test('whatever goes wrong in passing: each value once, in order, and none is los
       await world.clock.advance(1000)
       assert.equal(world.clock.pending, 0)
     }),
-    { numRuns: 60 }
+    { numRuns: 25 }
   )
 })
 
 test('with refusals and short deadlines too: what is told of each value is true', async () => {
   let failures = 0
   await fc.assert(
-    fc.asyncProperty(fc.integer(), often, fc.boolean(), async (seed, oneIn, large) => {
+    fc.asyncProperty(fc.integer(), often, batches, async (seed, oneIn, { large, compression }) => {
       const world = new World({ seed })
       world.onProduce = () => somethingWrong(world, oneIn, true)
       const producer = new Producer(world.cluster, {
+        compression,
         batchBytes: large ? 9000 : 150,
         requestTimeoutMs: 300,
         deliveryTimeoutMs: 700,
@@ -138,7 +144,7 @@ test('with refusals and short deadlines too: what is told of each value is true'
       await world.clock.advance(1000)
       assert.equal(world.clock.pending, 0)
     }),
-    { numRuns: 60 }
+    { numRuns: 25 }
   )
   assert.ok(failures > 0, 'something failed in these runs')
 })

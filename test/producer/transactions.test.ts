@@ -72,7 +72,7 @@ for (const transactionVersion of [1, 2]) {
         await world.clock.advance(1000)
         assert.equal(world.clock.pending, 0)
       }),
-      { numRuns: 40 }
+      { numRuns: 15 }
     )
   })
 }
