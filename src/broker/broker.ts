@@ -10,6 +10,7 @@ import { BrokerCluster, type BrokerNode } from './cluster.ts'
 import type { Control } from './control.ts'
 import { type MaxVersions, dispatchTable } from './dispatch.ts'
 import type { GroupSettings } from './group-configs.ts'
+import { Retention } from './retention.ts'
 import { Server } from './server.ts'
 
 export interface BrokerOptions {
@@ -30,6 +31,8 @@ export interface BrokerOptions {
   /** Timeouts and limits of consumer groups, where Kafka's own defaults don't fit a test. */
   readonly groups?: GroupSettings | undefined
   readonly tls?: TlsOptions | undefined
+  /** How often retention and compaction go over the logs. Default 5 minutes, as Kafka. */
+  readonly retentionCheckMs?: number | undefined
 }
 
 export interface World {
@@ -66,12 +69,14 @@ export class EmbeddedBroker {
   readonly #cluster: BrokerCluster
   readonly #options: BrokerOptions
   readonly #servers = new Map<number, Server>()
+  readonly #retention: Retention
   #closing: Promise<void> | undefined
 
   /** Use `startBroker`. */
   constructor(cluster: BrokerCluster, options: BrokerOptions) {
     this.#cluster = cluster
     this.#options = options
+    this.#retention = new Retention(cluster, options.retentionCheckMs ?? 300_000)
   }
 
   /** Addresses of the brokers whose listeners are open: ['127.0.0.1:43211', …]. */
@@ -104,6 +109,11 @@ export class EmbeddedBroker {
   /** The same for a transactional id. */
   moveTransactionCoordinator(transactionalId: string, node: number): void {
     this.#cluster.moveCoordinator('transaction', transactionalId, node)
+  }
+
+  /** Applies retention and compaction now, without waiting for their time. */
+  retain(): Promise<void> {
+    return this.#retention.sweep()
   }
 
   /** Ends connections, of one broker or all: in order, or hard. */
@@ -153,6 +163,7 @@ export class EmbeddedBroker {
     }
     await this.#createTopics()
     await this.#cluster.open()
+    this.#retention.start()
   }
 
   async #createTopics(): Promise<void> {
@@ -180,6 +191,7 @@ export class EmbeddedBroker {
 
   async #close(): Promise<void> {
     await Promise.all([...this.#servers.values()].map(server => server.close()))
+    await this.#retention.close()
     await this.#cluster.close()
   }
 }

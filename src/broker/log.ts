@@ -22,10 +22,11 @@ export interface Slice {
   readonly nextOffset: number
 }
 
-export interface TimedOffset {
-  readonly timestamp: number
-  readonly offset: number
-  readonly leaderEpoch: number
+export interface LogStart {
+  readonly startOffset: number
+  readonly startPosition: number
+  readonly compactedTo: number
+  readonly compactedBytes: number
 }
 
 export class Log {
@@ -37,6 +38,9 @@ export class Log {
   /** The first offset that may be read. */
   startOffset: number
   startPosition: number
+  /** See StoredPartition. */
+  compactedTo: number
+  compactedBytes: number
   /** The offset that the next record gets. */
   endOffset: number
   endPosition: number
@@ -49,7 +53,7 @@ export class Log {
     store: Store,
     cpu: Cpu,
     at: { topicId: string; topic: string; partition: number },
-    start: { startOffset: number; startPosition: number }
+    start: LogStart
   ) {
     this.#store = store
     this.#cpu = cpu
@@ -58,13 +62,15 @@ export class Log {
     this.#index = partitionKey(spaces.index, at.topicId, at.partition)
     this.startOffset = start.startOffset
     this.startPosition = start.startPosition
+    this.compactedTo = start.compactedTo
+    this.compactedBytes = start.compactedBytes
     this.endOffset = start.startOffset
     this.endPosition = start.startPosition
     this.#recover()
   }
 
   get sizeBytes(): number {
-    return this.endPosition - this.startPosition
+    return Math.max(0, this.endPosition - this.startPosition - this.compactedBytes)
   }
 
   /** Takes the batch that ends at `lastOffset`: its bytes carry `endOffset` as base offset already. */
@@ -107,10 +113,39 @@ export class Log {
   /** The first batch below `to` with a timestamp at or after `timestamp`. */
   batchByTime(timestamp: number, to: number): BatchView | undefined {
     if (timestamp > this.maxTimestamp) return undefined
-    for (const batch of this.batches(this.#indexedBefore(timestamp), to)) {
+    const from = this.#lastIndexed(entry => entry.maxTimestamp < timestamp)
+    for (const batch of this.batches(from, to)) {
       if (batch.maxTimestamp >= timestamp && batch.lastOffset >= this.startOffset) return batch
     }
     return undefined
+  }
+
+  /** Where a log cut begins that has no record before `timestamp`, but for a few; never beyond `to`. */
+  cutByTime(timestamp: number, to: number): number {
+    if (this.maxTimestamp < timestamp) return to
+    return Math.min(
+      to,
+      this.#lastIndexed(entry => entry.maxTimestamp < timestamp)
+    )
+  }
+
+  /** Where a log cut begins that is as large as `bytes` and a little more. */
+  cutBySize(bytes: number, to: number): number {
+    const surplus = this.sizeBytes - bytes
+    if (surplus <= 0) return this.startOffset
+    const position = this.startPosition + surplus
+    return Math.min(
+      to,
+      this.#lastIndexed(entry => entry.position <= position)
+    )
+  }
+
+  /** A batch has other bytes than before, or none: what compaction left of it. */
+  replace(batch: BatchView, bytes: Buffer | undefined, changes: Changes): void {
+    const key = numberKey(this.#batches, batch.baseOffset)
+    if (bytes === undefined) changes.delete(key)
+    else changes.put(key, bytes)
+    this.compactedBytes += batch.sizeBytes - (bytes?.length ?? 0)
   }
 
   /** The first batch that ends at or after `offset`. */
@@ -125,7 +160,8 @@ export class Log {
     const first = this.batchAt(offset)
     const base = first === undefined ? this.endOffset : first.baseOffset
     changes.deleteRange(this.#batches, numberKey(this.#batches, base))
-    this.startPosition = this.#positionOf(base)
+    this.startPosition = this.positionOf(base)
+    if (base === this.endOffset) this.compactedBytes = 0
     changes.deleteRange(this.#index, numberKey(this.#index, this.#indexed(base)?.offset ?? base))
     if (this.maxTimestampOffset < base && this.maxTimestampOffset >= 0) this.#seekMaxTimestamp(base)
   }
@@ -222,22 +258,23 @@ export class Log {
     return undefined
   }
 
-  #positionOf(offset: number): number {
+  /** Bytes that were ever in the log before the batch of this base offset. */
+  positionOf(offset: number): number {
     const entry = this.#indexed(offset)
     let position = entry?.position ?? this.startPosition
     for (const batch of this.batches(entry?.offset ?? 0, offset)) position += batch.sizeBytes
     return position
   }
 
-  /** Base offset of an indexed batch before which every timestamp is below `timestamp`. */
-  #indexedBefore(timestamp: number): number {
+  /** Base offset of the last indexed batch for which `holds`, as it does for all before it; else the start. */
+  #lastIndexed(holds: (entry: { position: number; maxTimestamp: number }) => boolean): number {
     let found = this.startOffset
     let low = this.startOffset
     let high = this.endOffset
     while (low < high) {
       const middle = low + Math.floor((high - low) / 2)
       const entry = this.#indexed(middle)
-      if (entry !== undefined && entry.maxTimestamp >= timestamp) {
+      if (entry !== undefined && !holds(entry)) {
         high = Math.min(middle, entry.offset)
       } else {
         found = Math.max(found, entry?.offset ?? 0)

@@ -51,6 +51,8 @@ export class Partition {
   readonly log: Log
   readonly producers: Producers
   highWatermark: number
+  /** Batches that are to be appended before any other, and are being looked into. */
+  preparing: Promise<void> | undefined
   readonly #cpu: Cpu
   readonly #store: Store
   readonly #aborted: Buffer
@@ -89,6 +91,8 @@ export class Partition {
       leaderEpoch: 0,
       startOffset: 0,
       startPosition: 0,
+      compactedTo: 0,
+      compactedBytes: 0,
       epochs: [{ epoch: 0, startOffset: 0 }]
     })
     changes.put(partitionKey(spaces.partition, at.topicId, at.partition), stored)
@@ -198,6 +202,12 @@ export class Partition {
     this.#save(changes)
   }
 
+  /** Compaction has come to this offset. */
+  compacted(to: number, changes: Changes): void {
+    this.log.compactedTo = to
+    this.#save(changes)
+  }
+
   /** The epoch in which `offset` was, or will be, appended. */
   epochOf(offset: number): number {
     return this.#epochs.findLast(({ startOffset }) => startOffset <= offset)?.epoch ?? -1
@@ -215,8 +225,9 @@ export class Partition {
 
   #save(changes: Changes): void {
     const { replicas, leader, leaderEpoch, log } = this
-    const { startOffset, startPosition } = log
-    const all = { replicas, leader, leaderEpoch, startOffset, startPosition, epochs: this.#epochs }
+    const { startOffset, startPosition, compactedTo, compactedBytes } = log
+    const start = { startOffset, startPosition, compactedTo, compactedBytes }
+    const all = { replicas, leader, leaderEpoch, ...start, epochs: this.#epochs }
     const stored = writeStored(StoredPartition, all)
     changes.put(partitionKey(spaces.partition, this.topicId, this.index), stored)
   }

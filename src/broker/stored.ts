@@ -51,6 +51,10 @@ export const StoredPartition = message({
     startOffset: int64(),
     /** Bytes that were ever in the log before its first batch. */
     startPosition: int64(),
+    /** Up to here the log has one record per key, but for what came since; 0: it was never compacted. */
+    compactedTo: int64(),
+    /** Bytes that compaction took out between start and end. */
+    compactedBytes: int64(),
     epochs: array({ epoch: int32(), startOffset: int64() })
   }
 })

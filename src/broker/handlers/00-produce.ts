@@ -2,39 +2,54 @@
  * Produce: checks each batch, gives it its place, and answers when all are durable, whatever `acks` asks: with one
  * replica there is nothing between 1 and all. acks=0 gets no answer, but a closed connection when something is wrong,
  * as its producer can't be told otherwise.
+ *
+ * Most batches are appended in the turn in which they came. One that must be decompressed first makes what comes after
+ * it to the same partition wait, as a producer's batches must keep their order.
  */
-import { PlayheadError } from '../../base/error.ts'
 import { Produce } from '../../protocol/api/produce.ts'
 import { KafkaError } from '../../protocol/errors.ts'
-import { BatchReader, type BatchView } from '../../protocol/records/batch.ts'
-import { checkProducedHeader, checkProducedRecords } from '../../protocol/records/check.ts'
-import { RecordCursor } from '../../protocol/records/cursor.ts'
-import { RecordSource } from '../../protocol/records/source.ts'
+import type { BatchView } from '../../protocol/records/batch.ts'
 import { stampLogAppendTime } from '../../protocol/records/stamp.ts'
 import type { RequestRead, ResponseWritten } from '../../protocol/schema.ts'
 import { Appends } from '../appends.ts'
 import type { Topic } from '../catalog.ts'
 import { type Context, handler } from '../handler.ts'
 import type { Partition } from '../partition.ts'
+import { Fault, checkedBatch, finishedBatch, isUnfinished } from '../produced-batch.ts'
 
 type Request = RequestRead<typeof Produce>
-type PartitionData = Request['topicData'][number]['partitionData'][number]
+type TopicData = Request['topicData'][number]
 type PartitionResponse = ResponseWritten<
   typeof Produce
 >['responses'][number]['partitionResponses'][number]
 
+/** One batch on its way to its partition. */
+interface Delivery {
+  readonly index: number
+  readonly topic: Topic
+  readonly partition: Partition
+  batch: BatchView | Fault
+}
+
+/** Where it goes, or why it doesn't get there. */
+type Destined = Delivery | PartitionResponse
+
 export const handleProduce = handler({
   api: Produce,
   async handle(request, context) {
+    const destined = request.topicData.map(data => destine(data, request, context))
+    const deliveries = destined.flat().filter(isDelivery)
+    const waits = preparations(deliveries, context)
     const appends = new Appends()
-    const responses = request.topicData.map(topicData => {
-      const topic = findTopic(topicData, context)
-      const { name, topicId } = topicData
-      const partitionResponses = topicData.partitionData.map(data =>
-        answerFor(topic, data, request, context, appends)
-      )
-      return { name, topicId, partitionResponses }
-    })
+    const append = () =>
+      destined.map((ofTopic, at) => ({
+        name: request.topicData[at]?.name,
+        topicId: request.topicData[at]?.topicId,
+        partitionResponses: ofTopic.map(one =>
+          isDelivery(one) ? deliver(one, request, context, appends) : one
+        )
+      }))
+    const responses = waits.length === 0 ? append() : await inOrder(deliveries, waits, append)
     await appends.commit(context.cluster.store)
     const all = responses.flatMap(response => response.partitionResponses)
     if (request.acks === 0) {
@@ -45,6 +60,23 @@ export const handleProduce = handler({
   }
 })
 
+function isDelivery(destined: Destined): destined is Delivery {
+  return 'partition' in destined
+}
+
+function destine(data: TopicData, request: Request, context: Context): Destined[] {
+  const topic = findTopic(data, context)
+  return data.partitionData.map(({ index, records }) => {
+    if (request.acks < -1 || request.acks > 1) {
+      return failed(index, KafkaError.INVALID_REQUIRED_ACKS)
+    }
+    if (typeof topic === 'number') return failed(index, topic)
+    const partition = topic.partitions[index]
+    if (partition === undefined) return failed(index, KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+    return { index, topic, partition, batch: checkedBatch(records, topic, context) }
+  })
+}
+
 function findTopic(
   { name, topicId }: { name: string; topicId: string },
   { version, cluster }: Context
@@ -53,24 +85,52 @@ function findTopic(
   return cluster.catalog.topic(name) ?? KafkaError.UNKNOWN_TOPIC_OR_PARTITION
 }
 
-function answerFor(
-  topic: Topic | number,
-  data: PartitionData,
+/** What is to be waited for before anything of the request is appended. */
+function preparations(deliveries: readonly Delivery[], { env }: Context): Promise<unknown>[] {
+  return deliveries.flatMap(delivery => {
+    const { batch, topic, partition } = delivery
+    const earlier = partition.preparing === undefined ? [] : [partition.preparing]
+    if (batch instanceof Fault || !isUnfinished(batch, topic)) return earlier
+    const finished = finishedBatch(batch, topic, env.cpu).then(result => {
+      delivery.batch = result
+    })
+    return [...earlier, finished]
+  })
+}
+
+async function inOrder<T>(
+  deliveries: readonly Delivery[],
+  waits: readonly Promise<unknown>[],
+  append: () => T
+): Promise<T> {
+  const appended = Promise.all(waits).then(append)
+  const prepared = appended.then(
+    () => {},
+    () => {}
+  )
+  for (const { partition } of deliveries) partition.preparing = prepared
+  await prepared
+  for (const { partition } of deliveries) {
+    if (partition.preparing === prepared) partition.preparing = undefined
+  }
+  return appended
+}
+
+function deliver(
+  { index, topic, partition, batch }: Delivery,
   request: Request,
   context: Context,
   appends: Appends
 ): PartitionResponse {
-  const { index } = data
-  if (request.acks < -1 || request.acks > 1) return failed(index, KafkaError.INVALID_REQUIRED_ACKS)
-  if (typeof topic === 'number') return failed(index, topic)
-  const partition = topic.partitions[index]
-  if (partition === undefined) return failed(index, KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
   if (partition.leader !== context.node) {
     const hint = context.cluster.leaderHint(partition, context.version >= 10)
     return { ...failed(index, KafkaError.NOT_LEADER_OR_FOLLOWER), ...hint }
   }
-  const batch = onlyBatchOf(data.records, topic, context)
   if (batch instanceof Fault) return failed(index, batch.code, batch.message)
+  // It may have been deleted while a batch was decompressed.
+  if (context.cluster.catalog.partition(topic.name, index) !== partition) {
+    return failed(index, KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+  }
   const stranger = transactionFault(request, batch, partition, context, appends)
   if (stranger !== KafkaError.NONE) return failed(index, stranger)
   return append(partition, topic, batch, context, appends)
@@ -121,79 +181,6 @@ function append(
   if (topic.logAppendTime) stampLogAppendTime(batch.bytes, now, cpu)
   const baseOffset = appends.append(partition, batch)
   return { ...place, baseOffset, logAppendTimeMs: topic.logAppendTime ? now : -1, logStartOffset }
-}
-
-/** What is wrong with a batch, as an answer says it. */
-class Fault {
-  readonly code: number
-  readonly message: string
-  constructor(code: number, message: string) {
-    this.code = code
-    this.message = message
-  }
-}
-
-const zstd = 4
-
-function onlyBatchOf(records: Buffer | null, topic: Topic, context: Context): BatchView | Fault {
-  const { version, env } = context
-  let batch: BatchView | undefined
-  try {
-    const reader = new BatchReader(records)
-    batch = reader.next()
-    if (batch === undefined || reader.remainingBytes > 0) {
-      return new Fault(KafkaError.INVALID_RECORD, 'a request has exactly one batch per partition')
-    }
-    const maxBytes = topic.number('max.message.bytes')
-    if (batch.sizeBytes > maxBytes) {
-      const message = `the batch has ${batch.sizeBytes} bytes, max.message.bytes is ${maxBytes}`
-      return new Fault(KafkaError.MESSAGE_TOO_LARGE, message)
-    }
-    batch.verify(env.cpu)
-  } catch (error) {
-    return faultOf(error, KafkaError.CORRUPT_MESSAGE)
-  }
-  if ((batch.attributes & 7) === zstd && version < 7) {
-    return new Fault(KafkaError.UNSUPPORTED_COMPRESSION_TYPE, 'zstd needs Produce version 7')
-  }
-  try {
-    checkProducedHeader(batch, env.cpu)
-    if (batch.compression === 'none') {
-      checkProducedRecords(batch, batch.payload)
-      if (topic.compacted && !hasKeys(batch, batch.payload)) return keyless(topic)
-    }
-    return timestampFault(batch, topic, env.clock.now()) ?? batch
-  } catch (error) {
-    return faultOf(error, KafkaError.INVALID_RECORD)
-  }
-}
-
-function timestampFault(batch: BatchView, topic: Topic, now: number): Fault | undefined {
-  if (topic.logAppendTime) return undefined
-  const { maxTimestamp, baseTimestamp } = batch
-  const ahead = topic.number('message.timestamp.after.max.ms')
-  const behind = topic.number('message.timestamp.before.max.ms')
-  if (maxTimestamp <= now + ahead && baseTimestamp >= now - behind) return undefined
-  const message = `a timestamp is more than ${ahead} ms ahead of, or ${behind} ms behind, the broker's`
-  return new Fault(KafkaError.INVALID_TIMESTAMP, message)
-}
-
-function keyless(topic: Topic): Fault {
-  const message = `topic ${topic.name} is compacted: it takes no record without a key`
-  return new Fault(KafkaError.INVALID_RECORD, message)
-}
-
-function hasKeys(batch: BatchView, payload: Buffer): boolean {
-  const cursor = new RecordCursor(new RecordSource(batch, payload, '', -1))
-  while (cursor.advance()) if (cursor.keyLength < 0) return false
-  return true
-}
-
-function faultOf(error: unknown, code: number): Fault {
-  if (error instanceof PlayheadError && error.code === 'CORRUPT_RECORDS') {
-    return new Fault(code, error.message)
-  }
-  throw error
 }
 
 function failed(index: number, errorCode: number, errorMessage: string | null = null) {

@@ -40,6 +40,11 @@ export class RecordCursor {
     this.left = source.recordCount
   }
 
+  /** The position behind the record it stands on. */
+  get end(): number {
+    return this.at
+  }
+
   /** The offset of the record it stands on. */
   get offset(): number {
     return this.source.baseOffset + this.offsetDelta
