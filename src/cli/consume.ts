@@ -109,7 +109,7 @@ function tell(consumer: Consumer, { terminal }: Context): void {
     for (const { topic, partition, from, to } of partitions) {
       const why = reason === '' ? '' : ` (${reason})`
       terminal.note(
-        `rewound ${topic}:${partition} from ${count(from)} to ${count(to)} by ${by}${why}`
+        `rewound ${topic}:${partition} from ${from === null ? 'nowhere' : count(from)} to ${count(to)} by ${by}${why}`
       )
     }
   })

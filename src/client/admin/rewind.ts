@@ -49,6 +49,8 @@ export interface RewindOptions extends WaitOptions {
   readonly partial?: boolean | undefined
   /** Until when an owner may take it up, when this call has given up waiting. Default 24 hours. */
   readonly expiresMs?: number | undefined
+  /** Called once the entries are in the ledger: from here on the rewind takes place, whoever dies. */
+  readonly onWritten?: (() => void) | undefined
   /** Called whenever a partition's state has changed. */
   readonly onProgress?: ((result: RewindResult) => void) | undefined
 }
@@ -125,6 +127,7 @@ class RewindCall {
   async run(): Promise<RewindResult> {
     await this.#admit()
     await this.#write()
+    this.#options.onWritten?.()
     await this.#wait()
     const { why = null } = this.#takenBack ?? {}
     const error = rewindError(this.#result(), why)

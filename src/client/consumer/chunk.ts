@@ -192,6 +192,11 @@ class Take {
     const { chunk } = this
     if (chunk === undefined) return undefined
     const view = chunk.views[chunk.index + ahead]
+    if (view !== undefined && view.baseOffset >= this.playhead.limit) {
+      // A bounded replay ends before it.
+      if (ahead === 0) this.#next = this.playhead.limit
+      return undefined
+    }
     if (view === undefined && ahead === 0 && chunk.error !== null && this.sources.length === 0) {
       const { topic, partition } = this.playhead
       const where = `${nameOf(this.playhead)}: ${chunk.error.message}`
@@ -220,10 +225,11 @@ class Take {
       playhead.chunks.shift()
       playhead.consumed(chunk.bytes)
     }
+    const next = Math.min(this.#next, playhead.limit)
     if (this.sources.length === 0) {
-      playhead.passOver(this.#next)
+      playhead.passOver(next)
       return undefined
     }
-    return new ConsumerBatch(playhead, this.sources, this.from, this.#next)
+    return new ConsumerBatch(playhead, this.sources, this.from, next)
   }
 }

@@ -7,11 +7,14 @@
  */
 import type { Timer } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
-import { rewindableMark } from '../../protocol/embedded/rewind-envelope.ts'
+import { noSequence, rewindableMark } from '../../protocol/embedded/rewind-envelope.ts'
 import { kafkaErrorName } from '../../protocol/errors.ts'
 import type { LaneName } from '../../rpc/call.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import { sleep } from '../../rpc/retry.ts'
+import { type RewindOptions, rewind } from '../admin/rewind.ts'
+import { planRewind } from '../admin/rewind-plan.ts'
+import type { RewindResult } from '../admin/rewind-result.ts'
 import { Assignment, publicOf } from './assignment.ts'
 import { Unpacker } from './chunk.ts'
 import { Commits } from './commits.ts'
@@ -30,6 +33,7 @@ import {
 } from './options.ts'
 import { nameOf, partitionKey, type Playhead } from './playhead.ts'
 import { Positions } from './positions.ts'
+import { Rewinder } from './rewind.ts'
 import { BatchReader, type PollOptions, PollReader, RecordReader } from './readers.ts'
 import type { ConsumerBatch, ConsumerRecord, Decoding } from './record.ts'
 import { type Handler, Runner, type RunOptions } from './run.ts'
@@ -60,6 +64,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
   readonly #group: Group | null
   readonly #assignment: Assignment
   readonly #vigil: Vigil
+  readonly #rewinder: Rewinder | null
   readonly #closing = new AbortController()
   #runner: Runner<K, V> | null = null
   #unwatch: (() => void) | null = null
@@ -80,6 +85,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     const lane: LaneName = `group:${this.#lane}`
     this.#group = group === null ? null : this.#makeGroup(group, lane)
     this.#commits = group === null ? null : this.#makeCommits(group, lane)
+    this.#rewinder = this.#makeRewinder()
     this.#positions = this.#makePositions()
     this.#assignment = this.#makeAssignment()
     this.#vigil = this.#makeVigil()
@@ -171,6 +177,33 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     })
   }
 
+  // Rewinding
+
+  /**
+   * Rewinds the whole group to these offsets, whoever owns the partitions, also those of this consumer. Resolves when every
+   * owner has taken it up. Rejects as `admin.rewind` does: REWIND_REFUSED, REWIND_PENDING, … Skipping forward is allowed.
+   */
+  async rewind(
+    to: readonly (TopicPartition & { readonly offset: number })[],
+    options: Omit<RewindOptions, 'allowSkip' | 'who'> = {}
+  ): Promise<RewindResult> {
+    this.#checkOpen()
+    const { group, rewind: settings } = this.#settings
+    if (group === null) throw invalid('there is nothing to rewind without a group')
+    const { ledger } = settings ?? {}
+    const plan = await planRewind(this.#cluster, group, { ...options, ledger, to })
+    const who = this.#group?.memberId ?? ''
+    const onWritten = () => this.#rewinder?.checkNow()
+    const call = () => rewind(this.#cluster, plan, { ...options, allowSkip: true, who, onWritten })
+    return await (this.#rewinder?.during(call) ?? call())
+  }
+
+  /** The last rewind that took effect on a partition of this consumer; undefined: none, or not its. */
+  rewindOf(tp: TopicPartition): string | undefined {
+    const sequence = this.#assignment.get(tp)?.mark.sequence ?? noSequence
+    return sequence === noSequence ? undefined : sequence
+  }
+
   // Life
 
   /** The member's id in its group; null without a group. */
@@ -206,6 +239,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     this.#closing.abort(new PlayheadError('CLOSED', 'the consumer was closed'))
     this.#delivery.close()
     this.#vigil.close()
+    this.#rewinder?.close()
     if (this.#runner !== null) await this.#within(deadline, this.#runner.finished)
     for (const playhead of this.#assignment.playheads()) playhead.beginRevoke()
     this.#fetcher.close()
@@ -249,6 +283,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     this.#started = true
     this.#unwatch = this.#cluster.watch(() => this.#fetcher.reroute(this.#assignment.playheads()))
     this.#vigil.start()
+    this.#rewinder?.start()
     if (this.#group !== null) return this.#group.start()
     this.#startAssigned().catch((error: unknown) => {
       if (!(error instanceof PlayheadError)) throw error
@@ -360,7 +395,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
         },
         failed: error => this.#fail(error)
       },
-      `${rewindableMark}${uuid(cpu.randomBytes(16))}`
+      `${this.#settings.rewind === null ? '' : rewindableMark}${uuid(cpu.randomBytes(16))}`
     )
   }
 
@@ -376,12 +411,25 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     })
   }
 
+  #makeRewinder(): Rewinder | null {
+    const { rewind: settings } = this.#settings
+    const commits = this.#commits
+    if (settings === null || commits === null) return null
+    return new Rewinder({
+      cluster: this.#cluster,
+      settings,
+      events: this.#events,
+      commits,
+      playheads: () => this.#assignment.playheads()
+    })
+  }
+
   #makePositions(): Positions {
     return new Positions({
       cluster: this.#cluster,
       settings: this.#settings,
       events: this.#events,
-      ledger: null,
+      ledger: this.#rewinder,
       appeared: topic => this.#group?.appeared(topic) ?? false,
       found: (playhead, committed) => this.#commits?.found(playhead, committed),
       started: playhead => this.#startFound(playhead),
@@ -407,7 +455,8 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
         fetchingChanged: playhead => this.#fetcher.changed(playhead),
         deliverable: playhead => this.#delivery.deliverable(playhead),
         buffered: (playhead, bytes) => this.#fetcher.buffered(playhead, bytes),
-        locate: playhead => this.#positions.locate(playhead)
+        locate: playhead => this.#positions.locate(playhead),
+        limitReached: playhead => this.#rewinder?.reached(playhead)
       },
       forget: playhead => this.#delivery.forget(playhead),
       wake: () => this.#delivery.wake(),

@@ -199,7 +199,7 @@ export class Delivery<K, V> {
   }
 
   #unpack(playhead: Playhead): ReturnType<Delivery<K, V>['take']> {
-    while (playhead.chunks.length > 0) {
+    while (playhead.chunks.length > 0 && playhead.delivers) {
       const taken = this.#unpacker.next(playhead)
       if (taken instanceof Promise) return this.#unpacked(playhead, taken)
       if (taken === undefined) continue

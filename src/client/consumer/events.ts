@@ -5,6 +5,7 @@
 import type { Log } from '../../base/env.ts'
 import type { PlayheadError } from '../../base/error.ts'
 import type { TopicPartition } from './options.ts'
+import type { Rewound } from './rewind.ts'
 
 /** Why nothing is delivered although something is there, as far as this consumer knows. */
 export type StallReason =
@@ -26,14 +27,7 @@ export interface ConsumerEvents {
   /** These were taken away: another may read them already. What was processed since the last commit comes again there. */
   readonly lost: { readonly partitions: readonly TopicPartition[]; readonly why: string }
   /** A rewind of the group took effect here. */
-  readonly rewound: {
-    readonly partitions: readonly (TopicPartition & {
-      readonly from: number
-      readonly to: number
-    })[]
-    readonly by: string
-    readonly reason: string
-  }
+  readonly rewound: Rewound
   /** A position moved without being asked: the log was cut below it, or it was outside the log. */
   readonly moved: TopicPartition & {
     readonly from: number

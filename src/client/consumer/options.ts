@@ -1,6 +1,8 @@
 /** What a consumer can be told, with its defaults, and the check of it. */
 import { PlayheadError } from '../../base/error.ts'
+import { ledgerOf } from '../ledger.ts'
 import type { Serde } from '../serde.ts'
+import type { OnRewind, RewinderSettings } from './rewind.ts'
 import { type Moment, timestampOf } from '../time.ts'
 
 /** A place to start at: a moment or an end of the log. */
@@ -82,6 +84,25 @@ export interface GroupOptions<K = Buffer, V = Buffer> extends CommonOptions<K, V
   readonly instanceId?: string
   /** KIP-848: the coordinator's assignor, 'uniform' or 'range'. Default: the coordinator's. */
   readonly serverAssignor?: string
+  /** Whether the group can be rewound while this member has partitions of it. Default true. */
+  readonly rewindable?: boolean
+  /** How often to look for rewinds, in ms: a rewind takes about half of it. Default 1,000. */
+  readonly rewindCheckMs?: number
+  /**
+   * Called when a rewind takes effect here, once for its partitions, before the first record from their targets; what it
+   * returns is awaited. When it throws or takes longer than `onRewindTimeoutMs`, an `error` event says so and the rewind
+   * goes on.
+   */
+  readonly onRewind?: OnRewind
+  /** Default 30,000. */
+  readonly onRewindTimeoutMs?: number
+  /**
+   * How long handlers at work on a rewound partition are waited for, once their signal has fired, before records from the
+   * target are delivered beside them. Default 10,000.
+   */
+  readonly rewindHandlerWaitMs?: number
+  /** The group that rewinds are written to. Default: the group's name and '.rewind'. */
+  readonly ledger?: string
   /** A record or batch that is in hand for longer makes the member leave its group. Default 300,000. */
   readonly maxProcessingMs?: number
   /**
@@ -126,6 +147,8 @@ export interface Settings {
   readonly serverAssignor: string | null
   readonly maxProcessingMs: number
   readonly sessionTimeoutMs: number
+  /** Null: this consumer cannot be rewound. */
+  readonly rewind: RewinderSettings | null
 }
 
 const MiB = 2 ** 20
@@ -176,7 +199,19 @@ export function settingsOf(options: ConsumerOptions<never, never>): Settings {
     instanceId: of.instanceId ?? null,
     serverAssignor: of.serverAssignor ?? null,
     maxProcessingMs: atLeast('maxProcessingMs', of.maxProcessingMs ?? 300_000, 1),
-    sessionTimeoutMs: atLeast('sessionTimeoutMs', of.sessionTimeoutMs ?? 45_000, 1)
+    sessionTimeoutMs: atLeast('sessionTimeoutMs', of.sessionTimeoutMs ?? 45_000, 1),
+    rewind: group === undefined || of.rewindable === false ? null : rewindSettings(group, of)
+  }
+}
+
+function rewindSettings(group: string, of: Partial<GroupOptions<never, never>>): RewinderSettings {
+  return {
+    group,
+    ledger: of.ledger ?? ledgerOf(group),
+    rewindCheckMs: atLeast('rewindCheckMs', of.rewindCheckMs ?? 1_000, 1),
+    rewindHandlerWaitMs: atLeast('rewindHandlerWaitMs', of.rewindHandlerWaitMs ?? 10_000, 0),
+    onRewindTimeoutMs: atLeast('onRewindTimeoutMs', of.onRewindTimeoutMs ?? 30_000, 1),
+    onRewind: of.onRewind ?? null
   }
 }
 

@@ -54,6 +54,8 @@ export interface PlayheadHost {
   buffered(playhead: Playhead, bytes: number): void
   /** It must be located. */
   locate(playhead: Playhead): void
+  /** Nothing is in hand, and everything before `limit` has been delivered. */
+  limitReached(playhead: Playhead): void
 }
 
 export function partitionKey(topic: string, partition: number): string {
@@ -74,6 +76,8 @@ export class Playhead implements TopicPartition {
   paused = false
   /** The next offset for the application; -1 while it is being located. */
   position = -1
+  /** It is delivered up to here for now: the end of a bounded replay. */
+  limit = Infinity
   /** The next offset to ask the broker for: `position`, or what lies behind the buffer. */
   fetchOffset = -1
   /** The epoch of the leader that wrote what is before `fetchOffset`; -1 unknown. */
@@ -123,7 +127,7 @@ export class Playhead implements TopicPartition {
 
   /** Whether a record may be given to the application. */
   get delivers(): boolean {
-    return this.state === 'reading' && !this.paused
+    return this.state === 'reading' && !this.paused && this.position < this.limit
   }
 
   /** Whether there is something to deliver, once it may be. */
@@ -132,6 +136,7 @@ export class Playhead implements TopicPartition {
   }
 
   get fetchable(): boolean {
+    if (this.fetchOffset >= this.limit) return false
     return this.state === 'reading' && !this.paused && !this.backedOff
   }
 
@@ -152,6 +157,8 @@ export class Playhead implements TopicPartition {
     this.processed = -1
     this.processedLeaderEpoch = -1
     this.failures = 0
+    // Whoever seeks, leaves the replay; what only moves inside it, doesn't.
+    if (why === 'seek' || why === 'rewind' || why === 'replay') this.limit = Infinity
     if (typeof to === 'object' && 'offset' in to) {
       this.position = this.fetchOffset = to.offset
       this.leaderEpoch = to.leaderEpoch ?? -1
@@ -252,6 +259,7 @@ export class Playhead implements TopicPartition {
     assert(this.#inHand > 0, 'what is handed back was handed out')
     this.#inHand -= 1
     if (this.#inHand > 0) return
+    this.#checkLimit()
     const waiting = this.#waiting
     if (waiting.length === 0) return
     this.#waiting = []
@@ -268,6 +276,12 @@ export class Playhead implements TopicPartition {
     if (offset <= this.position) return
     if (this.#inHand === 0 && this.processed === this.position) this.processed = offset
     this.position = offset
+    this.#checkLimit()
+  }
+
+  #checkLimit(): void {
+    if (this.position < this.limit || this.#inHand > 0 || this.state !== 'reading') return
+    this.#host.limitReached(this)
   }
 
   /** Everything before `offset` is processed, says work of `epoch`. */

@@ -38,6 +38,8 @@ export interface StartSeam {
     playheads: readonly Playhead[],
     committed: ReadonlyMap<string, GroupOffset>
   ): Promise<ReadonlyMap<string, Place>>
+  /** `playhead` starts where `startPositions` said. */
+  placed(playhead: Playhead): void
 }
 
 export interface PositionsHost {
@@ -166,6 +168,7 @@ export class Positions {
       else if (playhead.place(epoch, place)) {
         const committed = found.get(playhead.key)
         if (committed !== undefined) this.#host.found(playhead, committedOf(committed))
+        ledger?.placed(playhead)
       }
     }
     this.#again(searches.filter(s => unreadable.has(s.playhead.key)))

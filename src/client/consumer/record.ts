@@ -167,7 +167,11 @@ export class ConsumerBatch<K = Buffer, V = Buffer> implements Iterable<ConsumerR
   }
 
   [Symbol.iterator](): RecordWalk<K, V> {
-    return new RecordWalk(this['~playhead'], this['~epoch'], this.#sources, this.firstOffset)
+    const { '~playhead': playhead, '~epoch': epoch, firstOffset, nextOffset } = this
+    // Only where a bounded replay ends within a batch.
+    return (this.#sources.at(-1)?.lastOffset ?? -1) >= nextOffset
+      ? new CutWalk(playhead, epoch, this.#sources, firstOffset, nextOffset)
+      : new RecordWalk(playhead, epoch, this.#sources, firstOffset)
   }
 
   /** Commits this whole batch and what was before it. For `commit: 'manual'`. */
@@ -266,5 +270,34 @@ export class RecordWalk<K = Buffer, V = Buffer> implements IterableIterator<Cons
       decoding.skipped(error)
       return undefined
     }
+  }
+}
+
+/** A walk that ends before `limit`. */
+class CutWalk<K, V> extends RecordWalk<K, V> {
+  readonly #limit: number
+  #cut = false
+
+  constructor(
+    playhead: Playhead,
+    epoch: number,
+    sources: readonly ConsumerSource[],
+    fromOffset: number,
+    limit: number
+  ) {
+    super(playhead, epoch, sources, fromOffset)
+    this.#limit = limit
+  }
+
+  override get atEnd(): boolean {
+    return this.#cut || super.atEnd
+  }
+
+  override advance(): ConsumerRecord<K, V> | undefined {
+    if (this.#cut) return undefined
+    const record = super.advance()
+    if (record === undefined || record.offset < this.#limit) return record
+    this.#cut = true
+    return undefined
   }
 }

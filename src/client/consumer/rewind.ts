@@ -1,0 +1,484 @@
+/**
+ * The owner's half of a live rewind (live-rewind.md). It reads the group's ledger: before a partition's first fetch,
+ * for where to start, and then every `rewindCheckMs`, beside the heartbeats and never in a handler's way. On a new
+ * entry its partitions jump, in one step, and are held while, one after the other,
+ *
+ *   - what runs on older records ends (its signal has fired), up to `rewindHandlerWaitMs`;
+ *   - a commit on its way lands;
+ *   - `onRewind` is awaited, up to `onRewindTimeoutMs`;
+ *   - the target is committed with the new sequence: that is the acknowledgement its caller waits for.
+ *
+ * Then they are delivered from the target. Partitions that are not in the entry notice nothing.
+ *
+ * The check doesn't back off while there are no rewinds: it is one small request a second, and backing off would break
+ * the promise that a quiet group is rewound within `rewindCheckMs` (docs/decisions/0010-rewind-check.md).
+ *
+ * A late commit: commit(100) is sent, its connection breaks, the target 50 is committed on a new one and acknowledged,
+ * then the broker gets round to commit(100). The ledger keeps a new owner from starting there; this owner, while it
+ * lives, reads the group back at each check for `doubtMs` after a commit whose outcome it doesn't know, and commits
+ * again while that isn't what was last acknowledged.
+ */
+import type { Timer } from '../../base/env.ts'
+import { PlayheadError } from '../../base/error.ts'
+import {
+  effective,
+  isNews,
+  readCommit,
+  readEntry,
+  type Window,
+  windowOf
+} from '../../group/ledger/position.ts'
+import {
+  endOf,
+  noSequence,
+  type RewindEntry,
+  type Sequence
+} from '../../protocol/embedded/rewind-envelope.ts'
+import type { Cluster } from '../../rpc/cluster.ts'
+import { fetchOffsets } from '../../rpc/groups.ts'
+import type { Commits, CommitSlot } from './commits.ts'
+import type { Events } from './events.ts'
+import { type GroupOffset, committedOffsets } from './offsets.ts'
+import type { TopicPartition } from './options.ts'
+import { nameOf, partitionKey, type Place, type Playhead } from './playhead.ts'
+import type { StartSeam } from './positions.ts'
+
+/** A rewind that took effect at this consumer. */
+export interface Rewound {
+  /** The rewind's: later ones have greater ones. */
+  readonly id: Sequence
+  readonly partitions: readonly RewoundPlace[]
+  /** Who asked, and why: as they said. */
+  readonly by: string
+  readonly reason: string
+}
+
+export interface RewoundPlace extends TopicPartition {
+  /** Where this consumer stood: what was before is processed. Null: nowhere yet. */
+  readonly from: number | null
+  readonly to: number
+  /** Of a bounded replay: up to here it is delivered again. */
+  readonly until: number | null
+}
+
+/** Called before the first record from the target; what it resolves to is waited for. */
+export type OnRewind = (rewound: Rewound) => unknown
+
+export interface RewinderSettings {
+  readonly group: string
+  readonly ledger: string
+  readonly rewindCheckMs: number
+  readonly rewindHandlerWaitMs: number
+  readonly onRewindTimeoutMs: number
+  readonly onRewind: OnRewind | null
+}
+
+export interface RewinderHost {
+  readonly cluster: Cluster
+  readonly settings: RewinderSettings
+  readonly events: Events
+  readonly commits: Commits
+  playheads(): Iterable<Playhead>
+}
+
+/** How long a commit of unknown outcome is looked out for. The ledger covers what comes later still. */
+const doubtMs = 300_000
+/** For the acknowledgement, before delivery goes on without it. It is still committed. */
+const acknowledgeMs = 5_000
+const checkTimeoutMs = 10_000
+
+/** One partition on its way to an entry's target. */
+interface Move {
+  readonly playhead: Playhead
+  readonly epoch: number
+  readonly entry: RewindEntry
+  readonly from: number | null
+}
+
+export class Rewinder implements StartSeam {
+  readonly #host: RewinderHost
+  /** Partitions whose start or jump is not finished: the next waits for the one before. */
+  readonly #turns = new Map<Playhead, Promise<void>>()
+  /** Starts from an entry that are found and not yet taken. */
+  readonly #starts = new Map<Playhead, Move>()
+  /** Bounded replays under way. */
+  readonly #windows = new Map<Playhead, Window>()
+  /** Commits to look out for, and until when. */
+  readonly #doubts = new Map<CommitSlot, number>()
+  readonly #closing = new AbortController()
+  #timer: Timer | null = null
+  #checking = false
+  #doubting: Promise<void> | null = null
+  /** Look again as soon as the check under way is over. */
+  #again = false
+  /** Calls of `consumer.rewind` under way: they may come from inside a handler, which must not be waited for. */
+  #ownCalls = 0
+
+  constructor(host: RewinderHost) {
+    this.#host = host
+  }
+
+  start(): void {
+    this.#arm(this.#host.settings.rewindCheckMs * this.#host.cluster.env.random.next())
+  }
+
+  close(): void {
+    this.#timer?.cancel()
+    this.#closing.abort(new PlayheadError('CLOSED', 'the consumer was closed'))
+    this.#doubts.clear()
+    this.#windows.clear()
+  }
+
+  /** Looks now instead of at the next tick. */
+  checkNow(): void {
+    if (this.#checking) this.#again = true
+    else this.#arm(0)
+  }
+
+  /** While `call` runs, handlers are not waited for: one of them may be what waits for `call`. */
+  async during<T>(call: () => Promise<T>): Promise<T> {
+    this.#ownCalls += 1
+    try {
+      return await call()
+    } finally {
+      this.#ownCalls -= 1
+    }
+  }
+
+  // Starting
+
+  async startPositions(
+    playheads: readonly Playhead[],
+    committed: ReadonlyMap<string, GroupOffset>
+  ): Promise<ReadonlyMap<string, Place>> {
+    const { cluster, settings } = this.#host
+    const { found, unreadable } = await committedOffsets(cluster, settings.ledger, playheads)
+    if (unreadable.size > 0) {
+      const message = `the ledger '${settings.ledger}' cannot be read at present`
+      throw new PlayheadError('BROKER_ERROR', message, { retriable: true })
+    }
+    const now = cluster.env.clock.now()
+    const places = new Map<string, Place>()
+    const moves: Move[] = []
+    for (const playhead of playheads) {
+      const { key, epoch, topicId } = playhead
+      const inGroup = committed.get(key)
+      const inLedger = found.get(key)
+      const commit = inGroup ? readCommit(inGroup.offset, inGroup.metadata) : null
+      const entry = inLedger ? readEntry(inLedger.offset, inLedger.metadata, topicId) : null
+      const at = effective(commit, entry, now)
+      const mark = { sequence: at.sequence, from: at.from }
+      if (at.window) this.#bound(playhead, at.window)
+      if (at.offset === null) {
+        playhead.mark = mark
+        continue
+      }
+      const leaderEpoch = at.because === 'commit' ? (inGroup?.leaderEpoch ?? -1) : -1
+      places.set(key, { offset: at.offset, leaderEpoch, mark })
+      if (at.because === 'external') this.#sayExternal(playhead, at.offset)
+      if (at.entry) moves.push({ playhead, epoch, entry: at.entry, from: at.from })
+    }
+    await this.#announce(moves)
+    for (const move of moves) this.#starts.set(move.playhead, move)
+    return places
+  }
+
+  /** `playhead` starts where `startPositions` said: what came from an entry is acknowledged. */
+  placed(playhead: Playhead): void {
+    const move = this.#starts.get(playhead)
+    this.#starts.delete(playhead)
+    const { commits } = this.#host
+    const acked = commits.slot(playhead).acked
+    const asFound = acked?.mark.sequence === playhead.mark.sequence
+    if (asFound && !move) return
+    const { epoch, position: offset } = playhead
+    commits.want(playhead, { epoch, offset, leaderEpoch: -1 })
+    commits.pump()
+    if (move) this.#sayRewound([move])
+  }
+
+  #sayExternal(playhead: Playhead, offset: number): void {
+    const { cluster, settings } = this.#host
+    const where = nameOf(playhead)
+    cluster.env.log.info(`group '${settings.group}': ${where} was reset by another tool`, {
+      offset
+    })
+  }
+
+  // Checking
+
+  #arm(ms: number): void {
+    if (this.#closing.signal.aborted) return
+    this.#timer?.cancel()
+    this.#timer = this.#host.cluster.env.clock.after(ms, () => {
+      this.#timer = null
+      const { clock } = this.#host.cluster.env
+      const startedAt = clock.monotonic()
+      this.#checking = true
+      this.#check()
+        .catch((error: unknown) => this.#checkFailed(error))
+        .finally(() => {
+          this.#checking = false
+          const spentMs = clock.monotonic() - startedAt
+          this.#arm(this.#again ? 0 : Math.max(0, this.#host.settings.rewindCheckMs - spentMs))
+          this.#again = false
+        })
+    })
+  }
+
+  #checkFailed(error: unknown): void {
+    if (!(error instanceof PlayheadError)) throw error
+    if (error.code === 'CLOSED') return
+    // Nothing is lost: the entry is still there at the next check.
+    const { cluster, settings, events } = this.#host
+    cluster.env.log.debug(`the ledger or the group '${settings.group}' could not be read`, {
+      error: error.message
+    })
+    if (error.code === 'AUTHORIZATION_FAILED') events.emit('error', { error })
+  }
+
+  async #check(): Promise<void> {
+    const playheads = new Map<string, Playhead>()
+    for (const playhead of this.#host.playheads()) {
+      if (canJump(playhead)) playheads.set(playhead.key, playhead)
+    }
+    if (playheads.size === 0) return
+    // The group's coordinator may be another broker, which hangs: that must not keep the ledger from being read.
+    if (this.#doubting === null) {
+      this.#doubting = this.#lookForDoubts()
+        .catch((error: unknown) => this.#checkFailed(error))
+        .finally(() => (this.#doubting = null))
+    }
+    await this.#lookForNews(playheads)
+  }
+
+  async #lookForNews(playheads: ReadonlyMap<string, Playhead>): Promise<void> {
+    const { cluster, settings } = this.#host
+    const query = [{ group: settings.ledger }]
+    const [ledger] = await fetchOffsets(cluster, query, this.#waiting)
+    if (ledger?.error) throw ledger.error
+    const now = cluster.env.clock.now()
+    const bySequence = new Map<Sequence, Move[]>()
+    for (const { topic, partition, offset, metadata } of ledger?.value ?? []) {
+      const playhead = playheads.get(partitionKey(topic, partition))
+      if (playhead === undefined || !canJump(playhead)) continue
+      const entry = readEntry(offset, metadata, playhead.topicId)
+      if (!entry || !isNews(entry, playhead.mark.sequence, now)) continue
+      const moves = bySequence.get(entry.sequence) ?? []
+      bySequence.set(entry.sequence, moves)
+      moves.push(this.#jump(playhead, entry))
+    }
+    for (const moves of bySequence.values()) this.#finish(moves)
+  }
+
+  get #waiting(): { readonly timeoutMs: number; readonly signal: AbortSignal } {
+    return { timeoutMs: checkTimeoutMs, signal: this.#closing.signal }
+  }
+
+  // Jumping
+
+  #jump(playhead: Playhead, entry: RewindEntry): Move {
+    const { sequence, target } = entry
+    const from = this.#standsAt(playhead)
+    this.#windows.delete(playhead)
+    const window = windowOf(entry, from)
+    playhead.jump({ offset: target, mark: { sequence, from } }, 'rewind', 'held')
+    if (window) this.#bound(playhead, window)
+    return { playhead, epoch: playhead.epoch, entry, from }
+  }
+
+  /** Everything before it is processed; null: nothing is known to be. */
+  #standsAt(playhead: Playhead): number | null {
+    if (playhead.processed >= 0) return playhead.processed
+    const { acked } = this.#host.commits.slot(playhead)
+    const offset = acked?.offset ?? playhead.position
+    return offset < 0 ? null : offset
+  }
+
+  /** Takes moves of one rewind from the jump to delivery. A second rewind of a partition waits for its first. */
+  #finish(moves: readonly Move[]): void {
+    const before = moves.map(({ playhead }) => this.#turns.get(playhead))
+    const work = Promise.all(before)
+      .then(() => this.#settle(moves))
+      .catch((error: unknown) => {
+        if (!(error instanceof PlayheadError)) throw error
+        if (error.code !== 'CLOSED') this.#host.events.emit('error', { error })
+      })
+      .finally(() => {
+        for (const { playhead } of moves) {
+          if (this.#turns.get(playhead) === work) this.#turns.delete(playhead)
+        }
+      })
+    for (const { playhead } of moves) this.#turns.set(playhead, work)
+  }
+
+  async #settle(moves: readonly Move[]): Promise<void> {
+    const { commits } = this.#host
+    await this.#handlersEnd(moves)
+    for (const { playhead } of moves) await commits.landed(playhead)
+    await this.#announce(moves)
+    const current = moves.filter(isCurrent)
+    for (const { playhead, entry } of current) {
+      // A seek meanwhile has moved the position; the rewind has still taken effect, and its caller is told so.
+      const { epoch } = playhead
+      commits.want(playhead, { epoch, offset: entry.target, leaderEpoch: -1 })
+    }
+    await this.#acknowledge(current)
+    for (const { playhead, epoch } of current) playhead.release(epoch)
+  }
+
+  async #acknowledge(moves: readonly Move[]): Promise<void> {
+    const playheads = moves.map(({ playhead }) => playhead)
+    try {
+      await this.#host.commits.settle(playheads, acknowledgeMs)
+      this.#sayRewound(moves)
+    } catch (error) {
+      if (!(error instanceof PlayheadError)) throw error
+      // Lost: its next owner finds the entry. Not answered: it is committed again until it is.
+      if (error.code === 'STALE_GENERATION' || error.code === 'CLOSED') return
+      this.#host.events.emit('error', { error })
+      this.#sayRewound(moves.filter(isCurrent))
+    }
+  }
+
+  async #handlersEnd(moves: readonly Move[]): Promise<void> {
+    if (this.#ownCalls > 0) return
+    const { rewindHandlerWaitMs } = this.#host.settings
+    const free = Promise.all(moves.map(({ playhead }) => playhead.free()))
+    if ((await this.#within(rewindHandlerWaitMs, free)) || this.#ownCalls > 0) return
+    const names = moves.filter(m => m.playhead.inHand > 0).map(m => nameOf(m.playhead))
+    const message =
+      `${names.join(', ')}: a handler runs on, ${rewindHandlerWaitMs} ms after its signal fired for a rewind: ` +
+      'it runs beside the records from the target on; what it says is processed is not committed'
+    this.#host.events.emit('error', { error: new PlayheadError('PROCESSING_TIMEOUT', message) })
+  }
+
+  /** Awaits the application's `onRewind`, once for the moves of one rewind. */
+  async #announce(moves: readonly Move[]): Promise<void> {
+    const { onRewind, onRewindTimeoutMs, group } = this.#host.settings
+    const current = moves.filter(isCurrent)
+    if (onRewind === null || current.length === 0) return
+    const bySequence = new Map<Sequence, Move[]>()
+    for (const move of current) {
+      const same = bySequence.get(move.entry.sequence) ?? []
+      bySequence.set(move.entry.sequence, [...same, move])
+    }
+    for (const same of bySequence.values()) {
+      const call = async (): Promise<unknown> => onRewind(rewoundOf(same))
+      let failure: unknown = null
+      const done = call().catch((error: unknown) => (failure = { error }))
+      const inTime = await this.#within(onRewindTimeoutMs, done)
+      if (inTime && failure === null) continue
+      const why = inTime
+        ? `threw: ${String((failure as unknown as { error: unknown }).error)}`
+        : `did not end within ${onRewindTimeoutMs} ms`
+      const message = `group '${group}': onRewind ${why}. The rewind goes on`
+      this.#host.events.emit('error', {
+        error: new PlayheadError('BROKER_ERROR', message, { group })
+      })
+    }
+  }
+
+  #sayRewound(moves: readonly Move[]): void {
+    const bySequence = new Map<Sequence, Move[]>()
+    for (const move of moves) {
+      const same = bySequence.get(move.entry.sequence) ?? []
+      bySequence.set(move.entry.sequence, [...same, move])
+    }
+    for (const same of bySequence.values()) this.#host.events.emit('rewound', rewoundOf(same))
+  }
+
+  /** Whether `work` ended in time. Rejects when the consumer is closed. */
+  async #within(ms: number, work: Promise<unknown>): Promise<boolean> {
+    const { clock } = this.#host.cluster.env
+    const { signal } = this.#closing
+    let timer: Timer | undefined
+    let stop: (() => void) | undefined
+    const late = new Promise<boolean>((resolve, reject) => {
+      timer = clock.after(ms, () => resolve(false))
+      stop = () => reject(signal.reason as PlayheadError)
+      signal.addEventListener('abort', stop)
+      if (signal.aborted) stop()
+    })
+    try {
+      return await Promise.race([work.then(() => true), late])
+    } finally {
+      timer?.cancel()
+      if (stop) signal.removeEventListener('abort', stop)
+    }
+  }
+
+  // Late commits
+
+  async #lookForDoubts(): Promise<void> {
+    const { cluster, settings, commits } = this.#host
+    const now = cluster.env.clock.monotonic()
+    for (const slot of commits.uncertain()) {
+      this.#doubts.set(slot, now + doubtMs)
+      commits.confirmed(slot)
+    }
+    for (const [slot, until] of this.#doubts) {
+      if (now >= until || !slot.playhead.alive) this.#doubts.delete(slot)
+    }
+    if (this.#doubts.size === 0) return
+    const asked = [...this.#doubts.keys()].map(slot => ({ slot, acked: slot.acked }))
+    const playheads = asked.map(({ slot }) => slot.playhead)
+    const { found } = await committedOffsets(cluster, settings.group, playheads)
+    for (const { slot, acked } of asked) {
+      const held = found.get(slot.playhead.key)
+      // Acknowledged meanwhile: what was read may be older.
+      if (acked === null || slot.acked !== acked || !slot.playhead.alive) continue
+      const commit = held ? readCommit(held.offset, held.metadata) : null
+      if (commit?.offset === acked.offset && commit.sequence === acked.mark.sequence) continue
+      if (commit?.sequence && commit.sequence > acked.mark.sequence) continue
+      cluster.env.log.info(
+        `group '${settings.group}': a late commit of ${nameOf(slot.playhead)} is put right`,
+        { found: commit?.offset ?? null, committed: acked.offset }
+      )
+      commits.again(slot)
+    }
+  }
+
+  // Bounded replay
+
+  #bound(playhead: Playhead, window: Window): void {
+    this.#windows.set(playhead, window)
+    playhead.limit = window.until
+  }
+
+  /** Everything up to the limit is processed: the replay is over. */
+  reached(playhead: Playhead): void {
+    const window = this.#windows.get(playhead)
+    if (window === undefined || !canJump(playhead)) return
+    this.#windows.delete(playhead)
+    const { sequence, from } = playhead.mark
+    const mark = { sequence: endOf(sequence), from }
+    playhead.jump({ offset: window.resume, mark }, 'replay')
+    const { epoch } = playhead
+    this.#host.commits.want(playhead, { epoch, offset: window.resume, leaderEpoch: -1 })
+    this.#host.commits.pump()
+  }
+}
+
+/** Those that are being located for the group's offset read the ledger themselves. */
+function canJump(playhead: Playhead): boolean {
+  const { state, start } = playhead
+  if (state === 'locating') return start !== 'committed'
+  return state === 'reading' || state === 'held' || state === 'stuck'
+}
+
+/** Not lost, and not rewound again since. */
+function isCurrent({ playhead, entry }: Move): boolean {
+  if (playhead.state === 'gone' || playhead.state === 'revoking') return false
+  const { sequence } = playhead.mark
+  return sequence === entry.sequence || sequence === noSequence || sequence < entry.sequence
+}
+
+function rewoundOf(moves: readonly Move[]): Rewound {
+  const [first] = moves
+  const { sequence: id = noSequence, who: by = '', reason = '' } = first?.entry ?? {}
+  const partitions = moves.map(({ playhead: { topic, partition }, entry, from }) => {
+    return { topic, partition, from, to: entry.target, until: entry.until }
+  })
+  return { id, partitions, by, reason }
+}

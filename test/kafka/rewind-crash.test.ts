@@ -1,0 +1,111 @@
+/** A group of processes is rewound while its members are killed, and their histories are judged. */
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type { Admin } from '../../src/client/admin/admin.ts'
+import { Playhead } from '../../src/index.ts'
+import { kafka, type OwnCluster } from './cluster.ts'
+import { deliveredSince, judge } from './rewind/history.ts'
+import { answerLine, callLine, eventually, fill, Team } from './rewind/team.ts'
+
+let own: OwnCluster
+let client: Playhead
+let admin: Admin
+
+before(async () => {
+  // A member that was killed is missed after 6 s instead of 45.
+  const names = [
+    'session.timeout',
+    'min.session.timeout',
+    'heartbeat.interval',
+    'min.heartbeat.interval'
+  ]
+  const values = ['6000', '6000', '1000', '1000']
+  const extra = Object.fromEntries(names.map((n, i) => [`group.consumer.${n}.ms`, values[i] ?? '']))
+  own = await kafka.startOwn({ extra })
+  client = new Playhead({ bootstrap: own.bootstrap, clientId: 'rewind-crash' })
+  admin = client.admin()
+})
+
+after(async () => {
+  await client.close()
+  await own.down()
+})
+
+const partitions = 6
+const perPartition = 33_334
+const rewinds = 20
+
+test('W6 crash: 20 rewinds while a member is killed and started again; nothing is skipped after a target', async t => {
+  const topic = own.uniqueName('crash')
+  const group = own.uniqueName('crash')
+  await admin.createTopics([{ topic, partitions }])
+  await fill(client, topic, partitions, perPartition)
+  const team = new Team({ bootstrap: own.bootstrap, group, topic, sessionTimeoutMs: 6_000 })
+  t.after(() => team[Symbol.asyncDispose]())
+  for (const node of ['a', 'b', 'c']) team.start(node)
+  const committed = async () => {
+    const lag = await admin.lag(group)
+    return new Map(lag.map(p => [p.partition, p.committed ?? 0]))
+  }
+  await eventually(
+    async () =>
+      [...(await committed()).values()].filter(offset => offset > 500).length === partitions,
+    'every partition is consumed'
+  )
+
+  const ids = new Map<string, { id: string; to: number }>()
+  let killer = Promise.resolve()
+  for (let i = 0; i < rewinds; i++) {
+    const chosen = [...Array(partitions).keys()].filter(() => Math.random() < 0.4)
+    if (chosen.length === 0) chosen.push(i % partitions)
+    const at = await committed()
+    const to = chosen.map(partition => ({
+      topic,
+      partition,
+      offset: Math.floor(Math.random() * (at.get(partition) ?? 0))
+    }))
+    const targets = Object.fromEntries(to.map(p => [`${topic}:${p.partition}`, p.offset]))
+    if (i % 4 === 1) {
+      const node = ['a', 'b', 'c'][i % 3] ?? 'a'
+      killer = killer.then(async () => {
+        await team.kill(node)
+        team.start(node)
+      })
+    }
+    const plan = await admin.planRewind(group, { to })
+    team.write(callLine(`w${i}`, group, targets))
+    // A partition whose owner was killed has none until the broker's session time-out.
+    const result = await admin.rewind(plan, { timeoutMs: 90_000 })
+    team.write(answerLine(`w${i}`, result))
+    for (const { partition, to: offset } of result.partitions) {
+      ids.set(`${topic}:${partition}`, { id: result.id, to: offset })
+    }
+  }
+  await killer
+  await eventually(
+    async () => [...(await committed()).values()].every(offset => offset === perPartition),
+    'the group comes to the end',
+    120_000
+  )
+  await team.stop()
+
+  const history = team.history()
+  for (let partition = 0; partition < partitions; partition++) {
+    for (let offset = 0; offset < perPartition; offset++) {
+      const tp = `${topic}:${partition}`
+      const final = { k: 'final' as const, tp, offset, v: `${tp}@${offset}` }
+      history.push({ i: history.length, t: Infinity, node: 'reader', inc: 1, ...final })
+    }
+  }
+  judge(history)
+  for (const [tp, { id, to }] of ids) {
+    const got = deliveredSince(history, tp, id)
+    for (let offset = to; offset < perPartition; offset++) {
+      assert.ok(got.has(offset), `${tp}@${offset} was not delivered after rewind ${id} to ${to}`)
+    }
+  }
+  const count = (k: string) => history.filter(event => event.k === k).length
+  t.diagnostic(
+    `${count('deliver')} deliveries, ${count('applied')} jumps, ${count('join')} members`
+  )
+})

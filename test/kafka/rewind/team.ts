@@ -1,0 +1,118 @@
+/** Members of a group as processes that can be killed, the topic they read, and the caller's own history. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Happened } from '../../../sim/history/events.ts'
+import type { RewindResult } from '../../../src/client/admin/rewind-result.ts'
+import type { Playhead } from '../../../src/index.ts'
+import { type Line, type Order, readHistory } from './history.ts'
+
+export type TeamOptions = Omit<Order, 'node' | 'inc' | 'file'>
+
+export class Team {
+  readonly #options: TeamOptions
+  readonly #folder = mkdtempSync(join(tmpdir(), 'playhead-team-'))
+  readonly #members = new Map<string, { readonly process: ChildProcess; readonly inc: number }>()
+  readonly #files: string[] = []
+
+  constructor(options: TeamOptions) {
+    this.#options = options
+  }
+
+  /** Starts a member; one that was killed comes back as its next incarnation. */
+  start(node: string): void {
+    const inc = (this.#members.get(node)?.inc ?? 0) + 1
+    const file = join(this.#folder, `${node}-${inc}`)
+    appendFileSync(file, '')
+    this.#files.push(file)
+    const order: Order = { ...this.#options, node, inc, file }
+    const program = join(import.meta.dirname, 'member.js')
+    const child = spawn(process.execPath, [program, JSON.stringify(order)], {
+      stdio: ['ignore', 'inherit', 'inherit']
+    })
+    this.#members.set(node, { process: child, inc })
+  }
+
+  /** SIGKILL, at whatever it is doing. */
+  async kill(node: string): Promise<void> {
+    await this.#end(node, 'SIGKILL')
+  }
+
+  /** Ends all members in order. */
+  async stop(): Promise<void> {
+    await Promise.all([...this.#members.keys()].map(node => this.#end(node, 'SIGTERM')))
+  }
+
+  async #end(node: string, signal: NodeJS.Signals): Promise<void> {
+    const child = this.#members.get(node)?.process
+    if (!child || child.exitCode !== null || child.signalCode !== null) return
+    const exited = new Promise<void>(resolve => child.once('exit', () => resolve()))
+    child.kill(signal)
+    await exited
+  }
+
+  /** Takes down what the test itself does. */
+  write(line: Line): void {
+    const file = join(this.#folder, 'caller')
+    if (!this.#files.includes(file)) this.#files.push(file)
+    const t = Number(process.hrtime.bigint()) / 1e6
+    appendFileSync(file, `${JSON.stringify({ t, node: 'caller', inc: 1, ...line })}\n`)
+  }
+
+  history(): Happened[] {
+    return readHistory(this.#files)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#members.keys()].map(node => this.#end(node, 'SIGKILL')))
+    rmSync(this.#folder, { recursive: true })
+  }
+}
+
+/** Writes `count` records to each partition, whose values say where they are. */
+export async function fill(
+  client: Playhead,
+  topic: string,
+  partitions: number,
+  count: number
+): Promise<void> {
+  const producer = client.producer()
+  for (let first = 0; first < count; first += 1_000) {
+    const records = []
+    for (let partition = 0; partition < partitions; partition++) {
+      for (let n = first; n < Math.min(count, first + 1_000); n++) {
+        records.push({ topic, partition, value: Buffer.from(`${topic}:${partition}@${n} `) })
+      }
+    }
+    await producer.sendMany(records)
+  }
+  await producer.close()
+}
+
+/** Resolves once `condition` holds; rejects when it doesn't within `timeoutMs`, with what it says then. */
+export async function eventually(
+  condition: () => boolean | Promise<boolean>,
+  what: string,
+  timeoutMs = 30_000
+): Promise<void> {
+  const deadline = performance.now() + timeoutMs
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${what}`)
+    await new Promise(resolve => setTimeout(resolve, 10))
+  }
+}
+
+/** The two lines of a call in a history. */
+export function callLine(w: string, group: string, to: Readonly<Record<string, number>>): Line {
+  return { k: 'rewind', w, group, to }
+}
+
+export function answerLine(w: string, { id, partitions }: RewindResult): Line {
+  const of = (state: string) => partitions.filter(p => p.state === state)
+  const applied = Object.fromEntries(
+    of('applied').map(({ topic, partition, to }) => [`${topic}:${partition}`, to])
+  )
+  const superseded = of('superseded').map(({ topic, partition }) => `${topic}:${partition}`)
+  return { k: 'rewind.ok', w, id, applied, superseded }
+}
