@@ -76,6 +76,11 @@ export class Wire {
     this.#socket?.write([bytes])
   }
 
+  /** Ends at once, and hard. */
+  abort(): void {
+    this.#socket?.destroy()
+  }
+
   get closed(): Promise<void> {
     return this.#closed
   }
