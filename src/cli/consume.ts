@@ -49,25 +49,17 @@ async function consume(topics: string[], options: ConsumeOptions, context: Conte
   await context.withCluster(options, async kafka => {
     const consumer = await open(kafka, topics, startFrom, options)
     if (!options.quiet) tell(consumer, context)
-    const end = (): void => void consumer.close()
-    signal.addEventListener('abort', end, { once: true })
     let printed = 0
-    try {
-      for await (const batch of consumer.batches()) {
-        const lines: Uint8Array[] = []
-        for (const record of batch) {
-          lines.push(
-            terminal.isInteractive ? escaped(line(record, options)) : line(record, options)
-          )
-          if (++printed === options.max) break
-        }
-        await terminal.write(Buffer.concat(lines))
-        if (printed === options.max || terminal.closed) break
-      }
-    } finally {
-      signal.removeEventListener('abort', end)
-      await consumer.close()
+    while (!signal.aborted && !terminal.closed && printed < (options.max ?? Infinity)) {
+      const maxRecords = Math.min(RECORDS_AT_ONCE, (options.max ?? Infinity) - printed)
+      const records = await consumer.poll({ timeoutMs: INTERRUPTIBLE_MS, maxRecords })
+      printed += records.length
+      const lines = records.map(record => line(record, options))
+      await terminal.write(Buffer.concat(terminal.isInteractive ? lines.map(escaped) : lines))
     }
+    // Asking once more says that all that was printed is processed; what comes now is not, and not committed.
+    await consumer.poll({ timeoutMs: 0, maxRecords: 1 })
+    await consumer.close()
     if (!options.quiet) terminal.note(`${count(printed)} records`)
   })
 }
@@ -119,6 +111,10 @@ function tell(consumer: Consumer, { terminal }: Context): void {
   consumer.on('stalled', ({ reason, detail }) => terminal.note(`stalled: ${reason}, ${detail}`))
   consumer.on('error', ({ error }) => terminal.note(`error: ${error.message}`))
 }
+
+const RECORDS_AT_ONCE = 1_000
+/** How long Ctrl-C may have to wait. */
+const INTERRUPTIBLE_MS = 200
 
 const newline = Buffer.from('\n')
 

@@ -1,7 +1,11 @@
 /** What every command gets: a terminal to print by, the lines of stdin, and the cluster that was named. */
 import type { Readable } from 'node:stream'
+import { ApiVersions } from '../protocol/api/api-versions.ts'
 import { Playhead } from '../index.ts'
 import { Terminal } from './terminal.ts'
+
+/** How long the cluster may take to give any sign of life. */
+const FIRST_ANSWER_MS = 5_000
 
 /** Options that every command takes. */
 export interface CommonOptions {
@@ -37,6 +41,9 @@ export class Context {
       clientId: 'playhead-cli',
       logLevel: options.verbose ? 'debug' : 'error'
     })
+    // A wrong address shows at once, and not after the patience that a failing cluster deserves.
+    const software = { clientSoftwareName: 'playhead', clientSoftwareVersion: 'cli' }
+    await kafka.cluster.request(ApiVersions, software, { to: 'any', timeoutMs: FIRST_ANSWER_MS })
     return await use(kafka)
   }
 }

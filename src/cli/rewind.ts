@@ -24,6 +24,7 @@ export interface ExecuteOptions extends CommonOptions {
 
 interface RewindCommandOptions extends ExecuteOptions {
   readonly to?: string
+  readonly clamp?: boolean
 }
 
 export function addRewind(root: Command, context: Context): void {
@@ -34,6 +35,7 @@ export function addRewind(root: Command, context: Context): void {
       '--to <target>',
       '2h (ago), 01:00, 2026-10-01T12:00Z, earliest, latest, 4711 (offset), -100 (shift)'
     )
+    .option('--clamp', "take the log's end where an offset lies outside of it")
   addExecuteOptions(rewind)
   rewind.action((group: string | undefined, _: unknown, command: Command) => {
     const options = command.optsWithGlobals<RewindCommandOptions>()
@@ -44,6 +46,9 @@ export function addRewind(root: Command, context: Context): void {
     const which = choice(options)
     return context.withCluster(options, async kafka => {
       const plan = await kafka.admin().planRewind(group, { ...which, to: target })
+      if (options.execute && !options.clamp && typeof target === 'object' && 'offset' in target) {
+        refuseOutside(plan, target.offset)
+      }
       await planOrExecute(kafka, plan, options, context)
     })
   })
@@ -54,13 +59,30 @@ export function addRewind(root: Command, context: Context): void {
 
 export function addExecuteOptions(command: Command): void {
   command
-    .option('--topic <topic[:0,3-5]...>', 'these topics or partitions (default: all it has)', [])
+    .option(
+      '--topic <topics...>',
+      'topics, or partitions of them as orders:0,3-5 (default: all it has)',
+      []
+    )
     .option('--execute', 'carry the plan out')
     .option('--reason <text>', 'for the owners, logs and `rewind status`')
     .option('--allow-skip', 'allow going forward over records that were never consumed')
     .option('--partial', 'leave out what would be refused')
     .option('--timeout <s>', 'how long to wait for the owners', wholeNumber('--timeout', 1), 30)
     .option('--ledger <group>', "the companion group (default: the group's name and .rewind)")
+}
+
+/** The API cuts targets to the log. But an offset that somebody typed and that isn't there is most likely a typo. */
+function refuseOutside(plan: RewindPlan, offset: number): void {
+  const outside = plan.partitions.find(p => p.clamped !== null)
+  if (!outside) return
+  const { topic, partition, logStart, logEnd } = outside
+  throw new PlayheadError(
+    'REWIND_REFUSED',
+    `offset ${offset} is outside of ${topic}:${partition}, whose log goes from ${logStart} to ${logEnd}: ` +
+      `name one inside, earliest or latest, or add --clamp`,
+    { topic, partition, group: plan.group }
+  )
 }
 
 function missing(message: string): PlayheadError {

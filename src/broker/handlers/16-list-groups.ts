@@ -3,9 +3,6 @@ import { ListGroups } from '../../protocol/api/list-groups.ts'
 import { KafkaError } from '../../protocol/errors.ts'
 import { handler } from '../handler.ts'
 
-/** As Kafka spells them here. */
-const typeNames = { classic: 'Classic', consumer: 'Consumer' } as const
-
 export const handleListGroups = handler({
   api: ListGroups,
   async handle({ statesFilter, typesFilter }, { cluster, node }) {
@@ -17,7 +14,7 @@ export const handleListGroups = handler({
       if (cluster.coordinators.elsewhere('group', groupId, node)) continue
       const { stateName: groupState, protocolType, type } = members
       if (!states(groupState) || !types(type)) continue
-      groups.push({ groupId, protocolType, groupState, groupType: typeNames[type] })
+      groups.push({ groupId, protocolType, groupState, groupType: type })
     }
     return { throttleTimeMs: 0, errorCode: KafkaError.NONE, groups }
   }

@@ -165,7 +165,8 @@ async function surveyOf(
     settledGroup(cluster, group, options),
     cluster.listTopics(options)
   ])
-  if (!description) throw unknownGroup(group)
+  // A reset would make the group, and a mistyped name would look like a success.
+  if (!description || description.state === 'Dead') throw unknownGroup(group)
   const known = new Map(topics.map(topic => [topic.topic, topic]))
   const idOf = (topic: string) => known.get(topic)?.topicId ?? null
   const slots = await readSlots(cluster, group, ledger, null, idOf, options)
