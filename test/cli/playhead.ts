@@ -15,7 +15,10 @@ export class Cli {
   readonly ended: Promise<Ended>
   out = ''
   err = ''
+  /** Whole lines on stdout. */
+  lines = 0
   #heard: () => void = () => {}
+  #next: Promise<void> | null = null
 
   constructor(args: readonly string[], bootstrap: readonly string[], input?: string) {
     this.#child = spawn(process.execPath, [main, ...args], {
@@ -23,7 +26,9 @@ export class Cli {
       stdio: 'pipe'
     })
     this.#child.stdout?.on('data', chunk => {
-      this.out += String(chunk)
+      const text = String(chunk)
+      this.out += text
+      this.lines += text.split('\n').length - 1
       this.#heard()
     })
     this.#child.stderr?.on('data', chunk => {
@@ -41,12 +46,19 @@ export class Cli {
 
   /** Resolves once `what` is true of what was printed; rejects when the process ends before. */
   async until(what: (printed: Cli) => boolean): Promise<void> {
-    while (!what(this)) {
-      if (this.#child.exitCode !== null) throw new Error(`it ended: ${this.out}${this.err}`)
-      await new Promise<void>(resolve => {
-        this.#heard = resolve
-      })
-    }
+    while (!what(this)) await this.heard()
+  }
+
+  /** Resolves when something more was printed; rejects when the process has ended. */
+  heard(): Promise<void> {
+    if (this.#child.exitCode !== null) throw new Error(`it ended: ${this.out}${this.err}`)
+    this.#next ??= new Promise<void>(resolve => {
+      this.#heard = () => {
+        this.#next = null
+        resolve()
+      }
+    })
+    return this.#next
   }
 
   /** As Ctrl-C does. */
