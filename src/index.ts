@@ -44,7 +44,8 @@ export {
   type RecordMetadata,
   type Serializer
 } from './client/producer/record.ts'
-export type { CloseOptions, Consumer, PartitionLag } from './client/consumer/consumer.ts'
+export type { PartitionLag } from './client/consumer/assignment.ts'
+export type { CloseOptions, Consumer } from './client/consumer/consumer.ts'
 export type { ConsumerEventName, ConsumerEvents, StallReason } from './client/consumer/events.ts'
 export type {
   AssignOptions,

@@ -4,11 +4,18 @@
  * it is let go. Or at once, when it is lost.
  */
 import { PlayheadError } from '../../base/error.ts'
-import type { Commits } from './commits.ts'
+import { encodeCommit } from '../../protocol/embedded/rewind-envelope.ts'
+import type { TransactionOffsets } from '../transaction-offsets.ts'
+import type { CommitIdentity, Commits } from './commits.ts'
 import type { Events } from './events.ts'
 import type { TopicIdPartition } from './offsets.ts'
 import { invalid, type Settings, type TopicPartition } from './options.ts'
 import { nameOf, partitionKey, Playhead, type PlayheadHost, type Start } from './playhead.ts'
+
+export interface PartitionLag extends TopicPartition {
+  /** Offsets between the position and the end, those that hold no record included; null: not known yet. */
+  readonly lag: number | null
+}
 
 export interface AssignmentHost {
   readonly settings: Settings
@@ -26,6 +33,8 @@ export interface AssignmentHost {
 export class Assignment {
   readonly #host: AssignmentHost
   readonly #byKey = new Map<string, Playhead>()
+  /** Had records in the present transaction, and is gone. */
+  #endedInTransaction: Playhead | undefined
 
   constructor(host: AssignmentHost) {
     this.#host = host
@@ -106,7 +115,45 @@ export class Assignment {
     for (const playhead of this.#byKey.values()) this.#end(playhead, true)
   }
 
+  /** How far behind the end of its log each partition is, as of its last fetch. */
+  lag(): readonly PartitionLag[] {
+    const { readCommitted } = this.#host.settings
+    return this.kept().map(({ topic, partition, position, highWatermark, lastStableOffset }) => {
+      const end = readCommitted && lastStableOffset >= 0 ? lastStableOffset : highWatermark
+      const known = position >= 0 && end >= 0
+      return { topic, partition, lag: known ? Math.max(0, end - position) : null }
+    })
+  }
+
+  /**
+   * What was processed, as it goes into a transaction, now. Throws TRANSACTION_ABORTED when a record that was
+   * handed out for it comes again, because its partition jumped or is another's now: its work must not be committed.
+   */
+  transactionOffsets(group: string, as: CommitIdentity | undefined): TransactionOffsets {
+    const all = [...this.#byKey.values()]
+    const stale = this.#endedInTransaction ?? all.find(playhead => playhead.voidInTransaction)
+    this.#endedInTransaction = undefined
+    for (const playhead of all) playhead.nextTransaction()
+    if (stale !== undefined) throw staleInTransaction(stale)
+    return {
+      group,
+      memberId: as?.memberId,
+      generation: as?.epoch,
+      groupInstanceId: as?.instanceId,
+      offsets: all
+        .filter(playhead => playhead.processed >= 0)
+        .map(({ topic, partition, processed, processedLeaderEpoch, mark }) => ({
+          topic,
+          partition,
+          offset: processed,
+          leaderEpoch: processedLeaderEpoch,
+          metadata: encodeCommit(mark)
+        }))
+    }
+  }
+
   #end(playhead: Playhead, lost: boolean): void {
+    if (playhead.transactionEpoch >= 0) this.#endedInTransaction = playhead
     playhead.end(lost)
     this.#host.forget(playhead)
     this.#host.commits?.forget(playhead)
@@ -120,4 +167,11 @@ export class Assignment {
 
 export function publicOf(playheads: readonly Playhead[]): TopicPartition[] {
   return playheads.map(({ topic, partition }) => ({ topic, partition }))
+}
+
+function staleInTransaction(stale: Playhead): PlayheadError {
+  const { topic, partition } = stale
+  const why = stale.alive ? 'was rewound or sought' : "is no longer this member's"
+  const message = `${nameOf(stale)} ${why} since its records were handed out: they come again, so this transaction must be aborted`
+  return new PlayheadError('TRANSACTION_ABORTED', message, { topic, partition, retriable: true })
 }

@@ -15,7 +15,8 @@ import { sleep } from '../../rpc/retry.ts'
 import { type RewindOptions, rewind } from '../admin/rewind.ts'
 import { planRewind } from '../admin/rewind-plan.ts'
 import type { RewindResult } from '../admin/rewind-result.ts'
-import { Assignment, publicOf } from './assignment.ts'
+import type { TransactionOffsets } from '../transaction-offsets.ts'
+import { Assignment, type PartitionLag, publicOf } from './assignment.ts'
 import { Unpacker } from './chunk.ts'
 import { Commits } from './commits.ts'
 import { Delivery } from './delivery.ts'
@@ -38,11 +39,6 @@ import { BatchReader, type PollOptions, PollReader, RecordReader } from './reade
 import type { ConsumerBatch, ConsumerRecord, Decoding } from './record.ts'
 import { type Handler, Runner, type RunOptions } from './run.ts'
 import { Vigil } from './vigil.ts'
-
-export interface PartitionLag extends TopicPartition {
-  /** Offsets between the position and the end, those that hold no record included; null: not known yet. */
-  readonly lag: number | null
-}
 
 export interface CloseOptions {
   /** For handlers of `run` to end, commits to be acknowledged and the group to be left, all together. Default 30,000. */
@@ -129,6 +125,22 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     await commits.settle(this.#assignment.playheads())
   }
 
+  /**
+   * What was processed, for `tx.commitOffsets(consumer)`: with what is in hand, which to call it says is done. Needs
+   * `commit: 'manual'`. Throws TRANSACTION_ABORTED when records that were handed out since the last call come again.
+   */
+  transactionOffsets(): TransactionOffsets {
+    this.#checkOpen()
+    const { group, autoCommit } = this.#settings
+    if (group === null || autoCommit) {
+      throw invalid(
+        `offsets go into a transaction from a consumer with a group and commit: 'manual'`
+      )
+    }
+    this.#delivery.reader?.reportInHand()
+    return this.#assignment.transactionOffsets(group, this.#group?.identity)
+  }
+
   // Positions
 
   /** Continues at `offset`, or where a moment is. What is buffered or in flight from elsewhere is dropped. */
@@ -168,13 +180,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
 
   /** How far behind the end of its log each partition is, as of its last fetch. */
   lag(): readonly PartitionLag[] {
-    const { readCommitted } = this.#settings
-    return this.#assignment.kept().map(playhead => {
-      const { topic, partition, position, highWatermark, lastStableOffset } = playhead
-      const end = readCommitted && lastStableOffset >= 0 ? lastStableOffset : highWatermark
-      const known = position >= 0 && end >= 0
-      return { topic, partition, lag: known ? Math.max(0, end - position) : null }
-    })
+    return this.#assignment.lag()
   }
 
   // Rewinding

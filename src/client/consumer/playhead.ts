@@ -90,6 +90,8 @@ export class Playhead implements TopicPartition {
   highWatermark = -1
   lastStableOffset = -1
   logStart = -1
+  /** The epoch of what was first handed out since offsets were last taken for a transaction; -1: nothing was. */
+  transactionEpoch = -1
   /** Reports of work that an older epoch did: dropped. */
   droppedReports = 0
   /** A handler occupies it: what is buffered has to wait (`run`). */
@@ -252,6 +254,17 @@ export class Playhead implements TopicPartition {
   /** The application has something of it. */
   handOut(): void {
     this.#inHand += 1
+    if (this.transactionEpoch < 0) this.transactionEpoch = this.epoch
+  }
+
+  /** Whether something was handed out for the transaction that a jump, or losing the partition, has made void. */
+  get voidInTransaction(): boolean {
+    return this.transactionEpoch >= 0 && (this.transactionEpoch !== this.epoch || !this.alive)
+  }
+
+  /** The offsets of a transaction are taken: what is handed out from now on belongs to the next. */
+  nextTransaction(): void {
+    this.transactionEpoch = this.#inHand > 0 ? this.epoch : -1
   }
 
   /** It has given it back, processed or not. */
