@@ -7,6 +7,7 @@ import { PlayheadError } from '../../base/error.ts'
 import { encodeCommit } from '../../protocol/embedded/rewind-envelope.ts'
 import type { TransactionOffsets } from '../transaction-offsets.ts'
 import type { CommitIdentity, Commits } from './commits.ts'
+import { staleInTransaction } from './errors.ts'
 import type { Events } from './events.ts'
 import type { TopicIdPartition } from './offsets.ts'
 import { invalid, type Settings, type TopicPartition } from './options.ts'
@@ -167,11 +168,4 @@ export class Assignment {
 
 export function publicOf(playheads: readonly Playhead[]): TopicPartition[] {
   return playheads.map(({ topic, partition }) => ({ topic, partition }))
-}
-
-function staleInTransaction(stale: Playhead): PlayheadError {
-  const { topic, partition } = stale
-  const why = stale.alive ? 'was rewound or sought' : "is no longer this member's"
-  const message = `${nameOf(stale)} ${why} since its records were handed out: they come again, so this transaction must be aborted`
-  return new PlayheadError('TRANSACTION_ABORTED', message, { topic, partition, retriable: true })
 }

@@ -18,6 +18,7 @@ import { KafkaError, kafkaErrorName } from '../../protocol/errors.ts'
 import type { RequestOf } from '../../protocol/schema.ts'
 import type { Answer, LaneName, Rpc } from '../../rpc/call.ts'
 import { backoffMs } from '../../rpc/retry.ts'
+import { noLongerOurs } from './errors.ts'
 import { nameOf, partitionKey, type Playhead } from './playhead.ts'
 import { zeroTopicId } from './session.ts'
 
@@ -375,23 +376,13 @@ export class Commits {
         if (!playhead.alive || !this.#slots.has(playhead)) lost = playhead
         else open += 1
       }
-      if (lost !== undefined) this.#reject(waiter, this.#lostError(lost))
+      if (lost !== undefined) this.#reject(waiter, noLongerOurs(lost, this.#host.group))
       else if (open === 0) {
         this.#waiters.delete(waiter)
         waiter.timer?.cancel()
         waiter.resolve()
       }
     }
-  }
-
-  #lostError(playhead: Playhead): PlayheadError {
-    const { group } = this.#host
-    const { topic, partition } = playhead
-    return new PlayheadError(
-      'STALE_GENERATION',
-      `group '${group}': ${nameOf(playhead)} is no longer this member's: what was processed of it comes again elsewhere`,
-      { group, topic, partition }
-    )
   }
 
   #reject(waiter: Waiter, error: PlayheadError): void {

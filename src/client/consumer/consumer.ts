@@ -8,10 +8,8 @@
 import type { Timer } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
 import { noSequence, rewindableMark } from '../../protocol/embedded/rewind-envelope.ts'
-import { kafkaErrorName } from '../../protocol/errors.ts'
 import type { LaneName } from '../../rpc/call.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
-import { sleep } from '../../rpc/retry.ts'
 import { type RewindOptions, rewind } from '../admin/rewind.ts'
 import { planRewind } from '../admin/rewind-plan.ts'
 import type { RewindResult } from '../admin/rewind-result.ts'
@@ -20,9 +18,11 @@ import { Assignment, type PartitionLag, publicOf } from './assignment.ts'
 import { Unpacker } from './chunk.ts'
 import { Commits } from './commits.ts'
 import { Delivery } from './delivery.ts'
+import { noLongerOurs, unreadable } from './errors.ts'
 import { type ConsumerEventName, type ConsumerEvents, Events } from './events.ts'
 import { Fetcher } from './fetcher.ts'
 import { Group } from './group.ts'
+import { manualAssignment } from './manual.ts'
 import {
   type ConsumerOptions,
   invalid,
@@ -32,12 +32,13 @@ import {
   type TopicPartition,
   type TopicPartitionOffset
 } from './options.ts'
-import { nameOf, partitionKey, type Playhead } from './playhead.ts'
+import type { Playhead } from './playhead.ts'
 import { Positions } from './positions.ts'
 import { Rewinder } from './rewind.ts'
 import { BatchReader, type PollOptions, PollReader, RecordReader } from './readers.ts'
 import type { ConsumerBatch, ConsumerRecord, Decoding } from './record.ts'
 import { type Handler, Runner, type RunOptions } from './run.ts'
+import { uuid } from './uuid.ts'
 import { Vigil } from './vigil.ts'
 
 export interface CloseOptions {
@@ -101,9 +102,8 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
 
   /** Calls `handler` for each record until the consumer is closed, `signal` fires, or a handler rejects. */
   async run(handler: Handler<K, V>, options: RunOptions = {}): Promise<void> {
-    const runner = new Runner(this.#delivery, handler, options)
-    this.#runner = runner
-    await runner.run(options.signal)
+    this.#runner = new Runner(this.#delivery, handler, options)
+    await this.#runner.run(options.signal)
   }
 
   /** Up to `maxRecords` of what is there; waits up to `timeoutMs` for the first. Processed at the next poll. */
@@ -298,31 +298,13 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
   }
 
   async #startAssigned(): Promise<void> {
-    const { assign } = this.#settings
-    const ids = new Map<string, string>()
-    for (const { topic } of assign) {
-      if (!ids.has(topic)) ids.set(topic, await this.#topicId(topic))
-    }
-    if (this.#closed !== null) return
-    const starts = new Map(assign.map(tp => [partitionKey(tp.topic, tp.partition), tp.offset]))
-    const partitions = assign.map(({ topic, partition }) => {
-      return { topic, partition, topicId: ids.get(topic) ?? '' }
-    })
-    this.#assignment.assign(partitions, key => startOf(starts.get(key) ?? 'earliest'))
-  }
-
-  /** While no broker can be reached there is nothing to do but go on trying. */
-  async #topicId(topic: string): Promise<string> {
-    const { signal } = this.#closing
-    for (;;) {
-      try {
-        return (await this.#cluster.topic(topic, { signal })).topicId
-      } catch (error) {
-        if (!(error instanceof PlayheadError) || !error.retriable) throw error
-        this.#events.emit('error', { error })
-        await sleep(this.#cluster.env.clock, 1_000, [signal])
-      }
-    }
+    const { partitions, start } = await manualAssignment(
+      this.#cluster,
+      this.#settings.assign,
+      this.#closing.signal,
+      error => this.#events.emit('error', { error })
+    )
+    if (this.#closed === null) this.#assignment.assign(partitions, start)
   }
 
   // Wiring
@@ -347,7 +329,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
       skipped: error => this.#events.emit('skipped', { error }),
       commit: async (playhead, epoch, offset, leaderEpoch, metadata) => {
         const commits = this.#needCommits()
-        if (!playhead.alive) throw lostError(playhead)
+        if (!playhead.alive) throw noLongerOurs(playhead)
         commits.want(playhead, { epoch, offset, leaderEpoch, metadata })
         await commits.settle([playhead])
       }
@@ -370,17 +352,8 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
   }
 
   #refused(playhead: Playhead, code: number): void {
-    const { topic, partition } = playhead
-    const kafkaError = kafkaErrorName(code)
-    const refused = kafkaError.endsWith('AUTHORIZATION_FAILED')
     playhead.stick()
-    this.#trouble(
-      new PlayheadError(
-        refused ? 'AUTHORIZATION_FAILED' : 'BROKER_ERROR',
-        `${nameOf(playhead)} cannot be read: ${kafkaError}`,
-        { topic, partition, kafkaError }
-      )
-    )
+    this.#trouble(unreadable(playhead, code))
   }
 
   #makeGroup(group: string, lane: LaneName): Group {
@@ -523,18 +496,4 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
   #checkOpen(): void {
     if (this.#closed !== null) throw new PlayheadError('CLOSED', 'the consumer is closed')
   }
-}
-
-function lostError(playhead: Playhead): PlayheadError {
-  const { topic, partition } = playhead
-  const message = `${nameOf(playhead)} is no longer this member's: the record comes again elsewhere`
-  return new PlayheadError('STALE_GENERATION', message, { topic, partition })
-}
-
-/** A random UUID (version 4) as text. */
-function uuid(random: Buffer): string {
-  const bytes = Buffer.from(random)
-  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40
-  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80
-  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }

@@ -19,7 +19,7 @@ const quiet: PlayheadHost = {
   deliverable() {},
   buffered() {},
   locate() {},
-  ...({ limitReached() {} } as object)
+  limitReached() {}
 }
 
 function playhead(partition = 0, offset = 0): Playhead {
@@ -234,7 +234,7 @@ test('a session tells the broker just enough for it to know what to read from wh
         }
         const wanted = playheads.filter(p => p.fetchable)
         assert.deepEqual(
-          new Map([...known].sort()),
+          new Map([...known].sort(([a], [b]) => a - b)),
           new Map(wanted.map(p => [p.partition, p.fetchOffset]))
         )
         if (answered) session.answered(77)
@@ -286,8 +286,7 @@ test('a pattern goes to the coordinator where it means the same in RE2, which ma
       assert.equal(whole.test(name), pattern.test(name), `${pattern} on ${name}`)
     }
   }
-  for (const pattern of [/(?=a)/, /(a)\1/, /(?<n>a)/, /\bx/, /a/s, /[]/, /\u0041/]) {
-    if (pattern.flags === 's') continue
+  for (const pattern of [/(?=a)/, /(a)\1/, /(?<n>a)/, /\bx/, /\u0041/]) {
     assert.equal(re2Of(pattern), null, String(pattern))
   }
   assert.equal(subscriptionOf(['a', /(?!b)/]), null)
