@@ -45,6 +45,7 @@ function play(stage: Stage, broker: BrokerActor, disk: Disk, action: Action): vo
       disk.failing = true
       stage.diskFailed = true
       return later(() => {
+        if (stage.healed) return
         disk.failing = false
         // A write that failed is final for the process: somebody restarts it.
         stage.diskFailed = false

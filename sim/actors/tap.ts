@@ -156,6 +156,7 @@ export function putTap(process: Process, tap: Tap): void {
   taps.set(process.env, { process, tap })
   if (wrapped) return
   wrapped = true
+  // oxlint-disable-next-line typescript/unbound-method -- called with the `this` it is called with
   const answer = BrokerCluster.prototype.answer
   BrokerCluster.prototype.answer = function (handler, request, context) {
     const reply = answer.call(this, handler, request, context)

@@ -3,7 +3,7 @@ import { calm } from '../world/wire.ts'
 import type { Plan } from './plan.ts'
 
 /** Tries at most. */
-const tries = 150
+const tries = 80
 
 /** A plan that `fails` too, and has no more than that needs, as far as the tries went. */
 export async function simpler(plan: Plan, fails: (plan: Plan) => Promise<boolean>): Promise<Plan> {
