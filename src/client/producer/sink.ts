@@ -196,14 +196,17 @@ export class Sink {
 
   async #onceWritten(call: Call<typeof Produce>, parcels: readonly Parcel[]): Promise<void> {
     await call.written
-    this.#ended(parcels)
-    for (const { partition, batch } of parcels) this.#host.written(partition, batch, -1, -1)
+    this.#inFlight--
+    for (const { partition, batch } of parcels) {
+      partition.ended(batch)
+      this.#host.written(partition, batch, -1, -1)
+    }
     this.pumpSoon()
   }
 
   async #onceAnswered(call: Call<typeof Produce>, parcels: readonly Parcel[]): Promise<void> {
     const { body } = await call.response
-    this.#ended(parcels)
+    this.#inFlight--
     const { throttleTimeMs } = body
     if (throttleTimeMs > 0) {
       const pauseMs = Math.min(throttleTimeMs, longestThrottleMs)
@@ -216,16 +219,18 @@ export class Sink {
   /** No answer will come, or none that makes sense. */
   #broken(parcels: readonly Parcel[], error: unknown): void {
     if (!(error instanceof PlayheadError)) throw error
-    this.#ended(parcels)
-    for (const { partition, batch } of parcels) this.#host.lost(partition, batch, error)
+    this.#inFlight--
+    for (const { partition, batch } of parcels) {
+      partition.ended(batch)
+      this.#host.lost(partition, batch, error)
+    }
     this.pumpSoon()
   }
 
-  #ended(parcels: readonly Parcel[]): void {
-    this.#inFlight--
-    for (const { partition, batch } of parcels) partition.ended(batch)
-  }
-
+  /**
+   * One after the other, each under way until its own turn: the first may fail a transaction, and with it all
+   * that is at rest, and what the answer says of the second must still be heard.
+   */
   #settle(parcels: readonly Parcel[], body: ResponseOf<typeof Produce>): void {
     const answers = new Map<string, Map<number, PartitionAnswer>>()
     for (const { name, topicId, partitionResponses } of body.responses) {
@@ -233,6 +238,7 @@ export class Sink {
       answers.set(name === '' ? topicId : name, byIndex)
     }
     for (const { partition, batch, topicId } of parcels) {
+      partition.ended(batch)
       const ofTopic = answers.get(partition.topic) ?? answers.get(topicId)
       const answer = ofTopic?.get(partition.partition)
       if (answer === undefined) this.#host.lost(partition, batch, unanswered(this.node, batch))
