@@ -31,7 +31,7 @@ export function drawPlan(seed: bigint, worlds: readonly WorldName[]): Plan {
     ...plan,
     durability,
     sessionTimeoutMs: random.pick([3_000, 6_000, 10_000]),
-    heartbeatIntervalMs: random.pick([300, 1_000, 3_000]),
+    heartbeatIntervalMs: random.pick([300, 1_000]),
     wire: drawWire(random),
     actions,
     wallOffsetsMs: drawOffsets(random, [...producers, ...members])
@@ -196,7 +196,7 @@ function drawOffsets(
   actors: readonly { readonly name: string }[]
 ): Record<string, number> {
   if (random.chance(0.5)) return {}
-  const offset = () => random.pick([-3_600_000, -5_000, 0, 5_000, 3_600_000])
+  const offset = () => random.pick([-1_700_000, -5_000, 0, 5_000, 1_700_000])
   return Object.fromEntries(
     ['b', 'admin', ...actors.map(({ name }) => name)].map(name => [name, offset()])
   )
