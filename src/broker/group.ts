@@ -17,10 +17,15 @@ import type {
 import { type Offsets, noOffsets } from '../group/offsets/offsets.ts'
 import { readStored } from './stored.ts'
 
+/** Members up to which a group is looked over after each change. */
+const oftenUpTo = 100
+
 /** A machine at work: what differs between protocols is inside. */
 export class Members<State, Event, Fact extends { readonly kind: string }, Answer> {
   readonly #machine: Machine<State, Event, Fact, Answer> & Membership<State>
   readonly state: State
+  /** Since what always holds was looked at. */
+  #changes = 0
 
   constructor(machine: Machine<State, Event, Fact, Answer> & Membership<State>, state: State) {
     this.#machine = machine
@@ -34,8 +39,7 @@ export class Members<State, Event, Fact extends { readonly kind: string }, Answe
   ): { writes: readonly Write[]; effects: readonly Effect<Answer>[] } {
     const { facts, effects } = this.#machine.decide(this.state, event, world)
     const writes = facts.flatMap(fact => this.#machine.writes(fact))
-    // What changes is looked over; that a member was heard changes nothing.
-    if (writes.length > 0) this.#machine.invariants(this.state)
+    if (writes.length > 0) this.#lookOver()
     return { writes, effects }
   }
 
@@ -48,8 +52,15 @@ export class Members<State, Event, Fact extends { readonly kind: string }, Answe
     return true
   }
 
+  /** After each change; of a large group now and then, so that it stays a small part of the work. */
+  #lookOver(): void {
+    if (++this.#changes * oftenUpTo < this.#machine.size(this.state)) return
+    this.#changes = 0
+    this.#machine.invariants(this.state)
+  }
+
   get empty(): boolean {
-    return this.#machine.empty(this.state)
+    return this.#machine.size(this.state) === 0
   }
   get stateName(): string {
     return this.#machine.stateName(this.state)

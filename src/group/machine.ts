@@ -164,7 +164,8 @@ export type CommitCheck = (topicId: string, partition: number) => number
 
 /** What every kind of group answers, whatever its members speak. */
 export interface Membership<State> {
-  empty(state: State): boolean
+  /** How many members it has. */
+  size(state: State): number
   /** 'Empty', 'Stable', …: as ListGroups shows it. */
   stateName(state: State): string
   /** 'consumer', or what classic members said, or ''. */

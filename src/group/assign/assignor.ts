@@ -33,6 +33,7 @@ export function add(to: Map<string, Set<number>>, { topicId, partition }: Placed
 }
 
 export function samePartitions(one: Partitions, other: Partitions): boolean {
+  if (one === other) return true
   if (one.size !== other.size) return false
   for (const [topicId, partitions] of one) {
     const others = other.get(topicId)

@@ -8,7 +8,7 @@
  * Partitions of one topic are alike, so the flow knows counts only, and its graph has one edge for a subscription.
  */
 import type { Subscriber } from './assignor.ts'
-import type { Share } from './uniform.ts'
+import type { Hold, Share } from './uniform.ts'
 
 /** Edges looked at. Beyond it the shares are as even as they have become: for very large groups of many subscriptions. */
 const workLimit = 30_000_000
@@ -24,9 +24,9 @@ interface Edge {
 
 export function balance(
   subscribers: readonly Subscriber[],
-  kept: readonly ReadonlyMap<string, readonly number[]>[]
+  held: readonly Hold[]
 ): readonly Share[] {
-  const { edges, ofTopic, free } = graph(subscribers, kept)
+  const { edges, ofTopic, free } = graph(subscribers, held)
   const loads = subscribers.map(() => 0)
   for (const { member, count } of edges) loads[member] = (loads[member] ?? 0) + count
   deal(ofTopic, free, loads)
@@ -39,10 +39,7 @@ export function balance(
   })
 }
 
-function graph(
-  subscribers: readonly Subscriber[],
-  kept: readonly ReadonlyMap<string, readonly number[]>[]
-) {
+function graph(subscribers: readonly Subscriber[], held: readonly Hold[]) {
   const indexes = new Map<string, number>()
   const ofTopic: Edge[][] = []
   const free: number[] = []
@@ -55,7 +52,7 @@ function graph(
         ofTopic.push([])
         free.push(partitionCount)
       }
-      const had = kept[member]?.get(id)?.length ?? 0
+      const had = held[member]?.partitions.get(id)?.size ?? 0
       const edge = { member, topic, topicId: id, had, count: had }
       free[topic] = (free[topic] ?? 0) - had
       ofTopic[topic]?.push(edge)

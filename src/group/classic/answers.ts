@@ -30,11 +30,7 @@ export function refusedSync(errorCode: number): SyncAnswer {
 /** What a member is told of the present generation; the leader is told of all members too. */
 export function generationAnswer(group: ClassicGroup, memberId: string): JoinAnswer {
   const { generation: generationId, protocolType, protocol, leader, members } = group
-  const all = [...members.values()].map(member => ({
-    memberId: member.memberId,
-    groupInstanceId: member.instanceId,
-    metadata: metadataOf(member, protocol) ?? noBytes
-  }))
+  const told = memberId === leader ? [...members.values()] : []
   return {
     throttleTimeMs: 0,
     errorCode: KafkaError.NONE,
@@ -43,7 +39,11 @@ export function generationAnswer(group: ClassicGroup, memberId: string): JoinAns
     protocolName: protocol,
     leader: leader ?? '',
     memberId,
-    members: memberId === leader ? all : []
+    members: told.map(member => ({
+      memberId: member.memberId,
+      groupInstanceId: member.instanceId,
+      metadata: metadataOf(member, protocol) ?? noBytes
+    }))
   }
 }
 

@@ -59,7 +59,7 @@ export const classicMachine: ClassicMachine = {
     assert(phase === 'Empty' || phase === 'Stable' || waits !== null, 'a rebalance has a deadline')
   },
 
-  empty: group => group.members.size === 0,
+  size: group => group.members.size,
   stateName: group => group.phase,
   protocolType: group => group.protocolType ?? '',
   subscribesTo: (group, topic) => subscriptions(group)?.has(topic) ?? false,

@@ -35,6 +35,8 @@ export type Held = ReadonlyMap<string, ReadonlyMap<number, number>>
 export interface Member {
   readonly id: string
   readonly subscription: Subscription
+  /** What it subscribes to, as one string: most members of a group have the same. */
+  readonly wishes: string
   readonly epoch: number
   /** A lost answer: the member may still say this one. */
   readonly previousEpoch: number
@@ -151,6 +153,7 @@ function blank(memberId: string): Member {
       pattern: null,
       assignor: null
     },
+    wishes: '',
     epoch: 0,
     previousEpoch: 0,
     state: 'stable',
@@ -168,8 +171,9 @@ export function applyConsumer(group: ConsumerGroup, fact: ConsumerFact): Consume
       group.epoch = fact.epoch
       return group
     case 'member': {
-      const { memberId, instanceId } = fact.subscription
-      change(group, memberId, { subscription: fact.subscription })
+      const { memberId, instanceId, topics, pattern } = fact.subscription
+      const wishes = JSON.stringify([topics, pattern])
+      change(group, memberId, { subscription: fact.subscription, wishes })
       if (instanceId !== null) group.statics.set(instanceId, memberId)
       return group
     }

@@ -1,5 +1,10 @@
 /** Who is to have what: the target assignment of a group's present epoch. */
-import { type Assignor, type Subscriber, samePartitions } from '../assign/assignor.ts'
+import {
+  type Assignor,
+  type Partitions,
+  type Subscriber,
+  samePartitions
+} from '../assign/assignor.ts'
 import { assignRange } from '../assign/range.ts'
 import { assignUniform } from '../assign/uniform.ts'
 import type { Topic, Topics, Turn } from '../machine.ts'
@@ -37,13 +42,14 @@ export function retarget<Answer>(
   const members = [...group.members.values()]
   const assign = assignors.get(assignorOf(group)) ?? assignUniform
   const targets = assign(subscribers(members, world.topics))
-  const changed = members.filter(
-    ({ target }, index) => !samePartitions(target, targets[index] ?? new Map())
-  )
+  const changed: (readonly [memberId: string, target: Partitions])[] = []
+  members.forEach(({ id, target }, index) => {
+    const next = targets[index] ?? new Map()
+    if (!samePartitions(target, next)) changed.push([id, next])
+  })
   if (!always && changed.length === 0) return
-  const byMember = new Map(members.map(({ id }, index) => [id, targets[index]]))
-  for (const { id } of changed) {
-    turn.become({ kind: 'target', memberId: id, partitions: byMember.get(id) ?? new Map() })
+  for (const [id, partitions] of changed) {
+    turn.become({ kind: 'target', memberId: id, partitions })
   }
   turn.become({ kind: 'epoch', epoch: group.epoch + 1 })
 }
@@ -51,12 +57,10 @@ export function retarget<Answer>(
 function subscribers(members: readonly Member[], topics: Topics): readonly Subscriber[] {
   /** Most members of a group say the same: what they get is looked up once. */
   const known = new Map<string, readonly Topic[]>()
-  return members.map(({ id, subscription, target }) => {
-    const { topics: names, pattern, instanceId } = subscription
-    const said = JSON.stringify([names, pattern])
-    let wanted = known.get(said)
-    if (wanted === undefined) known.set(said, (wanted = wantedOf(subscription, topics)))
-    return { id: instanceId ?? id, topics: wanted, owned: target }
+  return members.map(({ id, subscription, wishes, target }) => {
+    let wanted = known.get(wishes)
+    if (wanted === undefined) known.set(wishes, (wanted = wantedOf(subscription, topics)))
+    return { id: subscription.instanceId ?? id, topics: wanted, owned: target }
   })
 }
 
