@@ -62,7 +62,7 @@ export const controllerMachine: ControllerMachine = {
     checkWaiting(group)
   },
 
-  empty: group => group.members.size === 0,
+  size: group => group.members.size,
 
   stateName(group) {
     if (group.members.size === 0) return 'Empty'
