@@ -53,12 +53,19 @@ export class RewindError extends PlayheadError {
 }
 
 /** Null when every partition is applied, but for what was left out beforehand. */
-export function rewindError(result: RewindResult, takenBack: string | null): RewindError | null {
+export function rewindError(
+  result: RewindResult,
+  takenBack: string | null,
+  trouble: PlayheadError | null
+): RewindError | null {
   const { group, partitions } = result
   const of = (state: RewoundState) => partitions.filter(p => p.state === state)
   const pending = of('pending')
   const say = (code: ErrorCode, text: string) =>
-    new RewindError(code, `rewind of group '${group}': ${text}`, result, { group })
+    new RewindError(code, `rewind of group '${group}': ${text}`, result, {
+      group,
+      ...(trouble ? { cause: trouble } : {})
+    })
   if (pending.length > 0) {
     const names = pending.map(p => `${nameOf(p)} (${ownerName(p)})`).join(', ')
     const text = `not taken up yet by ${names}; it still will be, unless cancelRewind takes it back`

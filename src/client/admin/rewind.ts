@@ -98,6 +98,9 @@ class RewindCall {
   /** Why everything that is still open is being taken back, and until when owners may contradict. */
   #takenBack: { readonly why: string; readonly until: number } | null = null
 
+  /** Why the waiting ended before its end. */
+  #trouble: PlayheadError | null = null
+
   constructor(cluster: Cluster, plan: RewindPlan, options: RewindOptions) {
     this.#cluster = cluster
     this.#plan = plan
@@ -130,7 +133,7 @@ class RewindCall {
     this.#options.onWritten?.()
     await this.#wait()
     const { why = null } = this.#takenBack ?? {}
-    const error = rewindError(this.#result(), why)
+    const error = rewindError(this.#result(), why, this.#trouble)
     if (error) throw error
     return this.#result()
   }
@@ -256,10 +259,7 @@ class RewindCall {
       if (!(error instanceof PlayheadError)) throw error
       const passing = error.retriable || error.code === 'TIMED_OUT'
       if (!passing && error.code !== 'CONNECTION_LOST') throw error
-      throw new RewindError('REWIND_PENDING', `${error.message}: it is pending`, this.#result(), {
-        group: this.#plan.group,
-        cause: error
-      })
+      this.#trouble = error
     }
   }
 

@@ -175,6 +175,7 @@ export class Playhead implements TopicPartition {
     }
     this.verifiedAt = -2
     this.#host.fetchingChanged(this)
+    this.#checkLimit()
   }
 
   /** A look-up that was begun at `epoch` found where to start. False: a jump came first, and has its own. */
@@ -186,6 +187,7 @@ export class Playhead implements TopicPartition {
     this.failures = 0
     this.state = 'reading'
     this.#host.fetchingChanged(this)
+    this.#checkLimit()
     return true
   }
 

@@ -301,7 +301,9 @@ export class Positions {
   #moveInto(playhead: Playhead, start: number, end: number): void {
     const { settings, events } = this.#host
     const { topic, partition, position: from } = playhead
-    if (settings.startFrom === 'none') {
+    // Where a rewind led is no matter of the reset policy: retention may be faster than the rewind.
+    const rewound = playhead.mark.sequence !== noSequence
+    if (settings.startFrom === 'none' && !rewound) {
       const message = `${nameOf(playhead)}: offset ${from} is outside the log (${start} to ${end}) and startFrom is 'none'`
       playhead.stick()
       this.#host.trouble(new PlayheadError('OFFSET_OUT_OF_RANGE', message, { topic, partition }))

@@ -119,7 +119,9 @@ export class Rewinder implements StartSeam {
   }
 
   start(): void {
-    this.#arm(this.#host.settings.rewindCheckMs * this.#host.cluster.env.random.next())
+    // Members that start together don't ask together.
+    const { random } = this.#host.cluster.env
+    this.#arm(this.#host.settings.rewindCheckMs * (0.5 + random.next() / 2))
   }
 
   close(): void {

@@ -116,3 +116,22 @@ export function answerLine(w: string, { id, partitions }: RewindResult): Line {
   const superseded = of('superseded').map(({ topic, partition }) => `${topic}:${partition}`)
   return { k: 'rewind.ok', w, id, applied, superseded }
 }
+
+/** Kafka's own console consumer as a member of the group, until what this returns is called. */
+export function consoleConsumer(
+  bootstrap: readonly string[],
+  topic: string,
+  group: string
+): () => Promise<void> {
+  const protocol = ['--command-property', 'group.protocol=consumer']
+  const at = ['--bootstrap-server', bootstrap.join(','), '--topic', topic, '--group', group]
+  const program = process.env['KAFKA_SCRIPT'] ?? 'kafka'
+  const child = spawn(program, ['tool', 'console-consumer', ...at, ...protocol], {
+    stdio: ['ignore', 'ignore', 'inherit']
+  })
+  const exited = new Promise<void>(resolve => child.once('exit', () => resolve()))
+  return async () => {
+    child.kill('SIGTERM')
+    await exited
+  }
+}
