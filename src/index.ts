@@ -23,32 +23,50 @@ export class Playhead extends Client {
   }
 }
 
-export type { Log, LogFields, TlsOptions } from './base/env.ts'
-export type { LogLevel } from './base/node/log.ts'
-export { silentLog } from './base/node/log.ts'
-export { type ErrorCode, PlayheadError } from './base/error.ts'
-export type { Cluster } from './rpc/cluster.ts'
-export type { ClusterOptions } from './rpc/options.ts'
-export type { Answer, Call, CallOptions, Target } from './rpc/call.ts'
+// The world and its errors
+export type { Compression, Env, Log, LogFields, TlsOptions } from './base/env.ts'
+export { type LogLevel, silentLog } from './base/node/log.ts'
+export { type ErrorCode, type ErrorDetails, errorCodes, PlayheadError } from './base/error.ts'
+
+// The low-level RPC API: `kafka.cluster`
+export { answerError } from './rpc/answer-errors.ts'
+export type { Answer, Body, Call, CallOptions, LaneName, Rpc, Target } from './rpc/call.ts'
+export type { Cluster, WaitOptions } from './rpc/cluster.ts'
+export type { CoordinatorTarget } from './rpc/coordinators.ts'
 export type { BrokerNode, Metadata, PartitionMetadata, TopicMetadata } from './rpc/metadata.ts'
+export type { ClusterOptions } from './rpc/options.ts'
+export { Again, type Backoff } from './rpc/retry.ts'
+export type { OauthToken } from './rpc/sasl/oauthbearer.ts'
 export type { SaslOptions } from './rpc/sasl/sasl.ts'
-export type { Compression } from './base/env.ts'
+export type { Api, RequestOf, ResponseOf } from './protocol/schema.ts'
+
+// Producers
 export type { Acks, ProducerOptions } from './client/producer/options.ts'
-export type { Partitioner } from './client/producer/partitioner.ts'
+export type { Partitioner, PartitionerInput } from './client/producer/partitioner.ts'
 export type { Producer } from './client/producer/producer.ts'
-export type { Transaction } from './client/producer/transaction.ts'
 export {
   type BytesInput,
+  type HeadersInput,
   PartialSendError,
   type ProducerRecord,
   type RecordMetadata,
-  type Serializer
+  type Serializer,
+  type TopicRecord
 } from './client/producer/record.ts'
-export type { PartitionLag } from './client/consumer/assignment.ts'
+export type { Transaction } from './client/producer/transaction.ts'
+export type {
+  TransactionOffset,
+  TransactionOffsets,
+  TransactionOffsetsSource
+} from './client/transaction-offsets.ts'
+
+// Consumers
 export type { CloseOptions, Consumer } from './client/consumer/consumer.ts'
+export type { PartitionLag } from './client/consumer/assignment.ts'
 export type { ConsumerEventName, ConsumerEvents, StallReason } from './client/consumer/events.ts'
 export type {
   AssignOptions,
+  CommonOptions,
   ConsumerOptions,
   GroupOptions,
   GroupProtocol,
@@ -59,5 +77,31 @@ export type {
 export { JumpedError, type JumpReason } from './client/consumer/playhead.ts'
 export type { PollOptions } from './client/consumer/readers.ts'
 export type { ConsumerBatch, ConsumerRecord } from './client/consumer/record.ts'
+export type { OnRewind, Rewound, RewoundPlace } from './client/consumer/rewind.ts'
 export type { Handler, HandlerContext, RunOptions } from './client/consumer/run.ts'
 export { bytes, json, type Serde, string } from './client/serde.ts'
+export type { Header } from './protocol/records/record.ts'
+
+// Administration and rewinds
+export type {
+  Admin,
+  ClusterDescription,
+  CommittedPartition,
+  SpokenApi
+} from './client/admin/admin.ts'
+export type { GroupDescription, GroupMember } from './client/admin/groups.ts'
+export type { PlanOptions, ReplayPlanOptions, RewindTarget } from './client/admin/rewind-plan.ts'
+export {
+  RewindError,
+  type RewindResult,
+  type RewoundPartition,
+  type RewoundState
+} from './client/admin/rewind-result.ts'
+export type { CancelledPartition, KnownRewind } from './client/admin/rewind-status.ts'
+export type { RewindOptions } from './client/admin/rewind.ts'
+export type { Config, NewTopic } from './client/admin/topics.ts'
+export type { Duration, Moment } from './client/time.ts'
+export type { Owner, PlannedPartition, RewindPlan } from './group/ledger/plan.ts'
+export type { ListedGroup, ListedGroups } from './rpc/groups.ts'
+export type { ListedOffset } from './rpc/partition-offsets.ts'
+export { Client } from './client/client.ts'

@@ -90,7 +90,9 @@ export { KafkaError, type KafkaErrorName, isRetriable, kafkaErrorName } from './
 export { Reader } from './protocol/reader.ts'
 export type {
   Api,
+  ArrayField,
   Field,
+  FieldOptions,
   Fields,
   Lane,
   Message,
@@ -100,6 +102,8 @@ export type {
   ResponseOf,
   ResponseWritten,
   Route,
+  ScalarType,
+  StructField,
   Written
 } from './protocol/schema.ts'
 export { type Bytes, Writer } from './protocol/writer.ts'

@@ -103,22 +103,30 @@ export const records = <const O extends FieldOptions = object>(
   options?: O
 ): Field<Buffer | null, Bytes | null, true> => ({ type: 'records', default: null, ...options })
 
+/** A struct: declared by its fields. */
+export interface StructField<F extends Fields, O extends FieldOptions>
+  extends Field<Read<F> | NullOf<O>, Written<F> | NullOf<O>, OptionalOf<O>> {}
+
 export function struct<const F extends Fields, const O extends FieldOptions = object>(
   fields: F,
   options?: O
-): Field<Read<F> | NullOf<O>, Written<F> | NullOf<O>, OptionalOf<O>> {
+): StructField<F, O> {
   return { type: 'struct', fields, ...options }
 }
+
+/** An array: declared by its element, or by the fields of its structs. */
+export interface ArrayField<E extends Field | Fields, O extends FieldOptions>
+  extends Field<
+    readonly (E extends Field ? ReadOf<E> : E extends Fields ? Read<E> : never)[] | NullOf<O>,
+    readonly (E extends Field ? WrittenOf<E> : E extends Fields ? Written<E> : never)[] | NullOf<O>,
+    OptionalOf<O>
+  > {}
 
 /** An array of scalars, or of structs when given their fields. */
 export function array<const E extends Field | Fields, const O extends FieldOptions = object>(
   element: E,
   options?: O
-): Field<
-  readonly (E extends Field ? ReadOf<E> : E extends Fields ? Read<E> : never)[] | NullOf<O>,
-  readonly (E extends Field ? WrittenOf<E> : E extends Fields ? Written<E> : never)[] | NullOf<O>,
-  OptionalOf<O>
-> {
+): ArrayField<E, O> {
   return { type: 'array', element: isField(element) ? element : struct(element), ...options }
 }
 

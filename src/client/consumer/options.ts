@@ -34,7 +34,7 @@ export type GroupProtocol =
   /** Playhead's own, on its embedded broker. */
   | 'controller'
 
-interface CommonOptions<K, V> {
+export interface CommonOptions<K, V> {
   /** Used only where nothing is committed. Default 'earliest'. */
   readonly startFrom?: StartFrom
   readonly key?: Serde<K>
