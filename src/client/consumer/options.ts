@@ -50,7 +50,7 @@ export interface CommonOptions<K, V> {
   readonly checkCrc?: boolean
   /** The broker answers a fetch once it has so many bytes. Default 1. */
   readonly fetchMinBytes?: number
-  /** Or after so long. Default 500. */
+  /** Or after so long: it says that there is nothing. Default 5,000. */
   readonly fetchMaxWaitMs?: number
   /** At most so many bytes in one answer of a broker. Default 8 MiB. */
   readonly fetchMaxBytes?: number
@@ -183,7 +183,7 @@ export function settingsOf(options: ConsumerOptions<never, never>): Settings {
       ]) === 'read_committed',
     checkCrc: options.checkCrc ?? true,
     fetchMinBytes: atLeast('fetchMinBytes', options.fetchMinBytes ?? 1, 0),
-    fetchMaxWaitMs: atLeast('fetchMaxWaitMs', options.fetchMaxWaitMs ?? 500, 0),
+    fetchMaxWaitMs: atLeast('fetchMaxWaitMs', options.fetchMaxWaitMs ?? 5_000, 0),
     fetchMaxBytes: atLeast('fetchMaxBytes', options.fetchMaxBytes ?? 8 * MiB, 1),
     partitionMaxBytes: atLeast('partitionMaxBytes', options.partitionMaxBytes ?? MiB, 1),
     bufferMaxBytes: atLeast('bufferMaxBytes', options.bufferMaxBytes ?? 48 * MiB, 1),

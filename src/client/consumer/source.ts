@@ -50,6 +50,9 @@ interface Flight {
 const backoff = { firstMs: 50, mostMs: 1_000 }
 /** A fetch that was answered within this would only be disturbed by a second. */
 const supersedeAfterMs = 3
+/** For so long after a fetch was given up, fetches wait at most so long. */
+const restlessMs = 10_000
+const restlessWaitMs = 250
 /** How long a replica nearby is read from before the leader is asked again (KIP-392). */
 const replicaMs = 300_000
 
@@ -67,6 +70,7 @@ export class Source {
   readonly #timers = new Set<Timer>()
   readonly #backOffs = new Map<Playhead, Timer>()
   #supersedeTimer: Timer | null = null
+  #supersededAt = -Infinity
   #resting = false
   #failures = 0
   #closed = false
@@ -159,6 +163,7 @@ export class Source {
       return false
     }
     this.#live = null
+    this.#supersededAt = clock.monotonic()
     this.#session.superseded()
     return true
   }
@@ -183,6 +188,16 @@ export class Source {
     return this.#host.leaderEpoch(playhead)
   }
 
+  /**
+   * A fetch that is given up keeps its connection busy until it is answered. There are two: where partitions come and go,
+   * a fetch waits so briefly that one of them is soon free.
+   */
+  #maxWaitMs(): number {
+    const { env, settings } = this.#host
+    const restless = env.clock.monotonic() - this.#supersededAt < restlessMs
+    return restless ? Math.min(restlessWaitMs, settings.fetchMaxWaitMs) : settings.fetchMaxWaitMs
+  }
+
   #send(lane: number, request: ReturnType<FetchSession['request']>): void {
     const { env, rpc, settings } = this.#host
     const name: LaneName = lane === 0 ? `fetch:${this.#host.lane}` : `fetch:${this.#host.lane}+`
@@ -191,7 +206,7 @@ export class Source {
       Fetch,
       {
         ...request,
-        maxWaitMs: settings.fetchMaxWaitMs,
+        maxWaitMs: this.#maxWaitMs(),
         minBytes: settings.fetchMinBytes,
         maxBytes: settings.fetchMaxBytes,
         isolationLevel: settings.readCommitted ? 1 : 0,
