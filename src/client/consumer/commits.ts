@@ -338,6 +338,7 @@ export class Commits {
 
   #unanswered(sent: ReadonlyMap<CommitSlot, Candidate>, error: unknown): void {
     if (!(error instanceof PlayheadError)) throw error
+    if (error.code === 'CLOSED') this.close()
     // Nothing was written: nothing can take effect.
     const harmless = error.code === 'CONNECTION_FAILED' || error.code === 'CLOSED'
     if (!harmless) for (const slot of sent.keys()) slot.uncertain = true

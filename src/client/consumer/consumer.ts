@@ -5,7 +5,6 @@
  *
  * Nothing happens before the first record is asked for.
  */
-import type { Timer } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
 import { noSequence, rewindableMark } from '../../protocol/embedded/rewind-envelope.ts'
 import type { LaneName } from '../../rpc/call.ts'
@@ -246,7 +245,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     this.#delivery.close()
     this.#vigil.close()
     this.#rewinder?.close()
-    if (this.#runner !== null) await this.#within(deadline, this.#runner.finished)
+    await this.#runner?.endBy(deadline)
     for (const playhead of this.#assignment.playheads()) playhead.beginRevoke()
     this.#fetcher.close()
     this.#positions.close()
@@ -262,19 +261,10 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     commits?.close()
     await this.#group?.close(deadline)
     this.#unwatch?.()
+    this.#cluster.closing.removeEventListener('abort', this.#orphaned)
     this.#cluster.endLane(`fetch:${this.#lane}`)
     this.#cluster.endLane(`fetch:${this.#lane}+`)
     this.#cluster.endLane(`group:${this.#lane}`)
-  }
-
-  async #within(deadline: number, work: Promise<unknown>): Promise<void> {
-    const { clock } = this.#cluster.env
-    let timer: Timer | undefined
-    const late = new Promise<void>(resolve => {
-      timer = clock.after(Math.max(0, deadline - clock.monotonic()), resolve)
-    })
-    await Promise.race([work, late])
-    timer?.cancel()
   }
 
   // Start
@@ -288,6 +278,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
   #start(): void {
     this.#started = true
     this.#unwatch = this.#cluster.watch(() => this.#fetcher.reroute(this.#assignment.playheads()))
+    this.#cluster.closing.addEventListener('abort', this.#orphaned)
     this.#vigil.start()
     this.#rewinder?.start()
     if (this.#group !== null) return this.#group.start()
@@ -295,6 +286,12 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
       if (!(error instanceof PlayheadError)) throw error
       if (this.#closed === null) this.#fail(error)
     })
+  }
+
+  /** The client was closed under us: whoever reads is told. */
+  readonly #orphaned = (): void => {
+    this.#fail(this.#cluster.closing.reason as PlayheadError)
+    void this.close()
   }
 
   async #startAssigned(): Promise<void> {

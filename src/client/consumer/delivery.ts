@@ -167,8 +167,9 @@ export class Delivery<K, V> {
 
   /** Throws what the reader is to be told; otherwise says whether there is an end. */
   check(): boolean {
-    const error = this.#fatal ?? this.#troubles.shift()
-    if (error !== undefined && !this.#closed) throw error
+    if (this.#fatal !== null) throw this.#fatal
+    const error = this.#closed ? undefined : this.#troubles.shift()
+    if (error !== undefined) throw error
     return this.#closed
   }
 

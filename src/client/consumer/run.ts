@@ -3,6 +3,7 @@
  * one after the other, up to `concurrency` partitions at once. Or per key: records of one key one after the other, up to
  * `concurrency` records at once whatever their partition, and what is committed is behind the first that is not done.
  */
+import type { Timer } from '../../base/env.ts'
 import type { Delivery, Reader } from './delivery.ts'
 import { invalid } from './options.ts'
 import type { Playhead } from './playhead.ts'
@@ -45,8 +46,7 @@ export class Runner<K, V> implements Reader {
   #stopping = false
   #failure: { readonly error: unknown } | undefined
   #over = false
-  /** Resolves when no handler runs any more. */
-  readonly finished: Promise<void>
+  readonly #finished: Promise<void>
   #finish: () => void = () => {}
 
   constructor(delivery: Delivery<K, V>, handler: Handler<K, V>, options: RunOptions) {
@@ -58,7 +58,7 @@ export class Runner<K, V> implements Reader {
     this.#handler = handler
     this.#concurrency = concurrency
     this.#byKey = order === 'key'
-    this.finished = new Promise(resolve => (this.#finish = resolve))
+    this.#finished = new Promise(resolve => (this.#finish = resolve))
   }
 
   inHandSince(): number {
@@ -110,6 +110,17 @@ export class Runner<K, V> implements Reader {
       if (this.#byKey) await this.#spread(batch)
       else this.#occupy(batch)
     }
+  }
+
+  /** Resolves when no handler runs any more, or at `deadline` (monotonic): one that never ends holds up no close. */
+  async endBy(deadline: number): Promise<void> {
+    const { clock } = this.#delivery.env
+    let timer: Timer | undefined
+    const late = new Promise<void>(resolve => {
+      timer = clock.after(Math.max(0, deadline - clock.monotonic()), resolve)
+    })
+    await Promise.race([this.#finished, late])
+    timer?.cancel()
   }
 
   /** No handler starts any more: a close waits for those that run, not for the rest of their batches. */

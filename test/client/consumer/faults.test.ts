@@ -196,3 +196,17 @@ test('a slow broker of one partition holds up no other', async () => {
   assert.deepEqual(alone.values(), numbered(1, 0, 5))
   await world.end(alone)
 })
+
+test('a client that is closed ends its consumers with CLOSED, and they leave nothing behind', async () => {
+  const world = await new VirtualWorld().start()
+  await world.produce(0, 0, 3)
+  const member = world.member().read()
+  const alone = world.alone().read()
+  await world.clock.runUntil(() => member.seen.length === 3 && alone.seen.length === 3)
+  await world.clock.play(world.cluster.close())
+  await world.clock.runUntil(() => member.ended && alone.ended, 1_000)
+  for (const { failure } of [member, alone]) {
+    assert.equal((failure as { code?: string } | undefined)?.code, 'CLOSED')
+  }
+  await world.end()
+})
