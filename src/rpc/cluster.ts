@@ -120,8 +120,7 @@ export class Cluster implements Rpc {
       if (options.signal) errand.deafen = listen(exchange, options.signal)
       this.#dispatch(exchange, errand)
     }
-    // The exchange knows its API, which its type does not say.
-    return exchange as unknown as Call<A>
+    return exchange
   }
 
   async request<A extends Api>(

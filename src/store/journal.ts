@@ -28,7 +28,7 @@ import {
 import { frameHeadBytes, encodeChange, frame, head, headBytes } from './frames.ts'
 import { type Place, type Segment, inline, recover, segmentName } from './recovery.ts'
 import { Checkpoint } from './checkpoint.ts'
-import { SortedMap, textOf } from './sorted.ts'
+import { type SortedMap, textOf } from './sorted.ts'
 
 export interface JournalOptions {
   readonly files: Files
@@ -318,7 +318,7 @@ export class JournalStore implements Store {
 
   /** Segments that only a checkpoint before this one may point to. */
   async #removeDead(before: number): Promise<void> {
-    for (const segment of [...this.#segments.values()]) {
+    for (const segment of Array.from(this.#segments.values())) {
       if (segment.number >= before || segment.liveEntries > 0) continue
       this.#segments.delete(segment.number)
       await segment.file.close()

@@ -62,7 +62,7 @@ class Wire {
     )
     const partition = answer.responses[0]?.partitions[0]
     assert.equal(partition?.errorCode, 0)
-    return partition as Partition
+    return partition
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

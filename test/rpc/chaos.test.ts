@@ -65,7 +65,7 @@ async function call(cluster: Cluster, to: Target, group: string, seen: Seen): Pr
   const tookMs = cluster.env.clock.monotonic() - begun
   assert(tookMs <= timeoutMs + 100, `settled after ${tookMs} ms`)
   if (error === null) return
-  assert(error instanceof PlayheadError, String(error))
+  assert(error instanceof PlayheadError, 'a PlayheadError')
   assert(error.code !== 'CLOSED' && error.code !== 'ABORTED', error.code)
   if (error.retriable) assert(!seen.has(group), `a broker has seen it, yet: ${error.message}`)
 }

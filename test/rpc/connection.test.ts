@@ -86,7 +86,7 @@ const violations: readonly {
         asked.api,
         asked.version,
         asked.correlationId,
-        { errorCode: 0 } as never
+        { errorCode: 0 }
       )
       const longer = Buffer.concat([frame, Buffer.from([1, 2, 3])])
       longer.writeInt32BE(longer.length - 4)
@@ -240,7 +240,9 @@ test('what was never written fails as definite, what was written as unknown', as
   const broker = await world.start()
   await world.play(async () => {
     const cluster = world.cluster()
-    broker.on(Heartbeat, asked => void asked.from.socket.destroy())
+    broker.on(Heartbeat, asked => {
+      asked.from.socket.destroy()
+    })
     const lost = await cluster.request(Heartbeat, beat, node0).catch((e: unknown) => e)
     assert(lost instanceof PlayheadError)
     assert.deepEqual([lost.code, lost.retriable], ['CONNECTION_LOST', false])
