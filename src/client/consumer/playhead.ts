@@ -156,8 +156,8 @@ export class Playhead implements TopicPartition {
   ): void {
     assert(this.state !== 'gone' && this.state !== 'revoking', 'only an owned partition jumps')
     this.#void(why)
-    this.processed = -1
-    this.processedLeaderEpoch = -1
+    // What comes again because its handler failed is behind what was processed: that stays true.
+    if (why !== 'redelivery') this.processed = this.processedLeaderEpoch = -1
     this.failures = 0
     // Whoever seeks, leaves the replay; what only moves inside it, doesn't.
     if (why === 'seek' || why === 'rewind' || why === 'replay') this.limit = Infinity

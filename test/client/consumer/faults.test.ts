@@ -210,3 +210,23 @@ test('a client that is closed ends its consumers with CLOSED, and they leave not
   }
   await world.end()
 })
+
+test('when a handler fails, what was handled before it is committed, and nothing behind', async () => {
+  for (const order of ['partition', 'key'] as const) {
+    const world = await new VirtualWorld().start()
+    await world.produce(0, 0, 10)
+    const failing = world.member()
+    const run = failing.consumer.run(
+      async ({ offset }) => {
+        if (offset === 6) throw new Error('cannot')
+      },
+      { order, concurrency: 2 }
+    )
+    await assert.rejects(world.clock.play(run), { message: 'cannot' })
+    await world.clock.play(failing.consumer.close())
+    const next = world.member().read()
+    await world.clock.runUntil(() => next.seen.length === 4)
+    assert.deepEqual(next.values(), numbered(0, 6, 4))
+    await world.end(next)
+  }
+})
