@@ -85,10 +85,10 @@ export class PlayheadError extends Error {
   override readonly name = 'PlayheadError'
   readonly code: ErrorCode
   readonly retriable: boolean
-  readonly topic?: string
-  readonly partition?: number
-  readonly group?: string
-  readonly kafkaError?: string
+  declare readonly topic?: string
+  declare readonly partition?: number
+  declare readonly group?: string
+  declare readonly kafkaError?: string
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause })
