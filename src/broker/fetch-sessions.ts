@@ -89,11 +89,17 @@ export class FetchSessions {
     return { fault: undefined, session, incremental: true, partitions }
   }
 
-  /** Who got data is served after the others next time. */
+  /**
+   * Who got data is served after the others next time. As it is in the session by now: while a fetch waited, a later
+   * one of the same session, by another connection, may have sent the partition elsewhere (a seek, a rewind), and
+   * where the first one read must not be where the next one does.
+   */
   served(session: FetchSession, partition: FetchPartition): void {
     const key = keyOf(partition)
-    if (!session.partitions.delete(key)) return
-    session.partitions.set(key, partition)
+    const current = session.partitions.get(key)
+    if (current === undefined) return
+    session.partitions.delete(key)
+    session.partitions.set(key, current)
   }
 
   #begin(partitions: readonly FetchPartition[], now: number): FetchSession | undefined {
