@@ -236,6 +236,8 @@ interface Polled {
   readonly epoch: number
   readonly offset: number
   readonly leaderEpoch: number
+  /** How many records. */
+  readonly count: number
 }
 
 export interface PollOptions {
@@ -283,15 +285,16 @@ export class PollReader<K, V> implements Reader {
     try {
       this.#finish()
       delivery.asked()
-      const records: ConsumerRecord<K, V>[] = []
+      const gathered: ConsumerRecord<K, V>[] = []
       let batch = await delivery.next(timeoutMs)
       while (batch !== undefined) {
-        this.#gather(batch, maxRecords, records)
-        if (records.length >= maxRecords) break
+        this.#gather(batch, maxRecords, gathered)
+        if (gathered.length >= maxRecords) break
         // More only if it is there at once: a wait would hold back what we have.
         const more = delivery.take()
         batch = more instanceof Promise ? await more : more
       }
+      const records = this.#current(gathered)
       if (records.length > 0) {
         this.#since = delivery.env.clock.monotonic()
         delivery.handedOut(this.#since)
@@ -315,9 +318,31 @@ export class PollReader<K, V> implements Reader {
     }
     if (walk.atEnd) playhead.position = batch.nextOffset
     else this.#delivery.park(batch)
-    if (into.length === before) return
+    const count = into.length - before
+    if (count === 0) return
     playhead.handOut()
-    this.#inHand.push({ playhead, epoch, offset: playhead.position, leaderEpoch })
+    this.#inHand.push({ playhead, epoch, offset: playhead.position, leaderEpoch, count })
+  }
+
+  /**
+   * Those whose partition has not jumped since they were gathered. A poll may wait for a batch to be decompressed while
+   * it has others in hand: a rewind that takes effect in that time takes effect before them.
+   */
+  #current(gathered: ConsumerRecord<K, V>[]): ConsumerRecord<K, V>[] {
+    if (this.#inHand.every(({ playhead, epoch }) => playhead.epoch === epoch)) return gathered
+    const records: ConsumerRecord<K, V>[] = []
+    const current: Polled[] = []
+    let at = 0
+    for (const polled of this.#inHand) {
+      const { playhead, epoch, count } = polled
+      if (playhead.epoch === epoch) {
+        current.push(polled)
+        records.push(...gathered.slice(at, at + count))
+      } else playhead.handBack()
+      at += count
+    }
+    this.#inHand = current
+    return records
   }
 
   #finish(): void {
