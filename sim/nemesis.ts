@@ -2,6 +2,7 @@
 import { PlayheadError } from '../src/base/error.ts'
 import type { EmbeddedBroker } from '../src/broker/broker.ts'
 import { type BrokerActor, brokerNode } from './actors/broker.ts'
+import { askRewind } from './actors/rewinder.ts'
 import type { Stage } from './actors/stage.ts'
 import type { Action } from './plan/plan.ts'
 import type { Disk } from './world/store.ts'
@@ -65,7 +66,7 @@ function play(stage: Stage, broker: BrokerActor, disk: Disk, action: Action): vo
     case 'start listener':
       return brokerDoes(stage, broker, running => running.startListener(action.broker))
     case 'rewind':
-      return
+      return askRewind(stage, action)
     default:
       return action satisfies never
   }

@@ -3,6 +3,7 @@ import { bootstrapOf, brokerActor, brokerNode, type BrokerActor } from './actors
 import { memberProgram } from './actors/member.ts'
 import { producerProgram } from './actors/producer.ts'
 import { readerProgram } from './actors/reader.ts'
+import { adminNode, adminProgram } from './actors/rewinder.ts'
 import type { Stage } from './actors/stage.ts'
 import { Tap } from './actors/tap.ts'
 import { CallChecker } from './checkers/calls.ts'
@@ -64,6 +65,7 @@ export async function run(plan: Plan, options: RunOptions = {}): Promise<Outcome
     world,
     plan,
     bootstrap: bootstrapOf(plan.brokers),
+    ends: tp => liveness.endOf(tp),
     healed: false,
     diskFailed: false,
     quiet: false,
@@ -107,7 +109,7 @@ async function play(stage: Stage, behind: () => string): Promise<void> {
   await allFinished(stage, namesOf(plan.producers), closeMs, 'closed')
   await caughtUp(stage, behind)
   stage.stopping = true
-  await allFinished(stage, namesOf(plan.members), closeMs, 'closed')
+  await allFinished(stage, actors(plan), closeMs, 'closed')
   world.start('reader')
   await allFinished(stage, ['reader'], readMs, 'read everything')
   await closeBroker(stage, broker)
@@ -125,12 +127,14 @@ function addNodes(stage: Stage, disk: Disk): BrokerActor {
   for (const member of plan.members) {
     world.addNode(member.name, memberProgram(here, member), offset(member.name))
   }
+  if (plan.members.length > 0) world.addNode(adminNode, adminProgram(here), offset(adminNode))
   world.addNode('reader', readerProgram(here))
   return broker
 }
 
 function actors(plan: Plan): string[] {
-  return namesOf([...plan.producers, ...plan.members])
+  const admins = plan.members.length > 0 ? [adminNode] : []
+  return [...namesOf([...plan.producers, ...plan.members]), ...admins]
 }
 
 function namesOf(nodes: readonly { readonly name: string }[]): string[] {

@@ -59,6 +59,7 @@ class Membership {
       commit: plan.commit,
       commitIntervalMs: plan.commitIntervalMs,
       sessionTimeoutMs: stage.plan.sessionTimeoutMs,
+      rewindCheckMs: plan.rewindCheckMs,
       fetchMaxBytes: plan.fetchMaxBytes,
       partitionMaxBytes: plan.partitionMaxBytes,
       fetchMaxWaitMs: plan.fetchMaxWaitMs,
@@ -125,6 +126,12 @@ class Membership {
     this.#consumer.on('lost', ({ partitions }) => this.#given(partitions.map(nameOf), 'lost'))
     this.#consumer.on('moved', ({ topic, partition, to }) => {
       world.saw(this.#process, { k: 'moved', member, tp: `${topic}:${partition}`, to })
+    })
+    this.#consumer.on('rewound', ({ id, partitions }) => {
+      for (const { topic, partition, from, to } of partitions) {
+        const tp = `${topic}:${partition}`
+        world.saw(this.#process, { k: 'applied', member, tp, id, from: from ?? 0, to })
+      }
     })
     this.#consumer.on('error', ({ error }) => world.mark(`consumer error: ${error.code}`))
     this.#consumer.on('stalled', ({ reason }) => world.mark(`stalled: ${reason}`))

@@ -11,6 +11,8 @@ export interface Stage {
   healed: boolean
   /** Since the broker was started last, writes may have failed. */
   diskFailed: boolean
+  /** Behind the last acknowledged record of a partition. */
+  readonly ends: (tp: string) => number
   /** Nothing is sent any more. */
   quiet: boolean
   /** Actors make nothing new any more, and close. */

@@ -141,8 +141,10 @@ export class Tap {
 function textOf(value: unknown): string {
   const text = JSON.stringify(value, (_, field: unknown) => {
     if (typeof field === 'bigint') return String(field)
-    const { type } = (field ?? {}) as { readonly type?: unknown }
-    return type === 'Buffer' ? 'bytes' : field
+    const { type, data } = (field ?? {}) as { readonly type?: unknown; readonly data?: number[] }
+    if (type !== 'Buffer') return field
+    // A batch begins with its offset.
+    return `from ${data?.slice(4, 8).reduce((sum, byte) => sum * 256 + byte, 0)}`
   })
   return (text ?? '').slice(0, 600)
 }

@@ -68,6 +68,11 @@ export class LivenessChecker implements Checker {
     }
   }
 
+  /** Behind the last record that everybody must see. */
+  endOf(tp: Tp): number {
+    return (this.#last.get(tp) ?? -1) + 1
+  }
+
   /** What some group has not got to yet, in words; empty: all is delivered. `committed`: what needn't be. */
   behind(committed: (group: string, tp: Tp) => number): string {
     for (const group of this.#groups) {

@@ -1,0 +1,115 @@
+/** Who asks for rewinds: an admin on a node of its own, or a member from inside its group. */
+import { PlayheadError } from '../../src/base/error.ts'
+import { Admin } from '../../src/client/admin/admin.ts'
+import { RewindError, type RewindResult } from '../../src/client/admin/rewind-result.ts'
+import { Cluster } from '../../src/rpc/cluster.ts'
+import type { Offsets } from '../history/events.ts'
+import type { Action } from '../plan/plan.ts'
+import type { Process } from '../world/process.ts'
+import { openConsumers } from './member.ts'
+import { mustSettle, rest, type Stage } from './stage.ts'
+
+export const adminNode = 'admin'
+
+type RewindAction = Extract<Action, { readonly do: 'rewind' }>
+interface Wish {
+  readonly topic: string
+  readonly partition: number
+  readonly offset: number
+}
+
+const admins = new WeakMap<Process, Admin>()
+const closeMs = 10_000
+
+export function adminProgram(stage: () => Stage): (process: Process) => Promise<void> {
+  return async process => {
+    const { bootstrap, world } = stage()
+    const cluster = new Cluster(process.env, {
+      bootstrap,
+      clientId: adminNode,
+      requestTimeoutMs: 5_000
+    })
+    admins.set(process, new Admin(cluster))
+    while (!stage().stopping) await rest(stage(), process, 1_000)
+    await mustSettle(stage(), process, 'cluster.close', closeMs, () => cluster.close())
+    world.saw(process, { k: 'closed', leftovers: process.leftovers })
+  }
+}
+
+/** Asks for the rewind, from the process of who is to ask, if it is there. */
+export function askRewind(stage: Stage, action: RewindAction): void {
+  const { world } = stage
+  const process = world.process(action.by)
+  if (process === undefined) return
+  process.enter(() => {
+    ask(stage, action, process).catch((error: unknown) => {
+      if (!process.dead) world.uncaught(error)
+    })
+  })
+}
+
+async function ask(stage: Stage, action: RewindAction, process: Process): Promise<void> {
+  const { world } = stage
+  const wishes = wishesOf(stage, action)
+  const { group, timeoutMs } = action
+  const w = `w${++stage.calls}`
+  world.saw(process, { k: 'rewind', w, group, to: offsetsOf(wishes) })
+  // A plan is made first, with as much time.
+  const deadlineMs = 2 * timeoutMs + 5_000
+  try {
+    const call = () => rewindBy(action, process, wishes)
+    const result = await mustSettle(stage, process, 'rewind', deadlineMs, call)
+    if (result !== undefined) answered(stage, process, w, result)
+  } catch (error) {
+    if (!(error instanceof PlayheadError)) throw error
+    const { code } = error
+    world.mark(`a rewind fails: ${code}`)
+    const told = code === 'REWIND_SUPERSEDED' || code === 'PARTIALLY_APPLIED'
+    if (told && error instanceof RewindError) return answered(stage, process, w, error.result)
+    const surely =
+      code === 'REWIND_REFUSED' && !(error instanceof RewindError && error.result.id !== '')
+    world.saw(process, { k: surely ? 'rewind.fail' : 'rewind.info', w, why: code })
+  }
+}
+
+async function rewindBy(
+  { by, group, timeoutMs }: RewindAction,
+  process: Process,
+  wishes: readonly Wish[]
+): Promise<RewindResult | undefined> {
+  if (by !== adminNode) return openConsumers.get(process)?.rewind(wishes, { timeoutMs })
+  const admin = admins.get(process)
+  if (admin === undefined) return undefined
+  const plan = await admin.planRewind(group, { to: wishes, timeoutMs })
+  return admin.rewind(plan, { timeoutMs, allowSkip: true, reason: 'the simulation' })
+}
+
+function answered(stage: Stage, process: Process, w: string, result: RewindResult): void {
+  const applied: Record<string, number> = {}
+  const superseded: string[] = []
+  for (const { topic, partition, to, state } of result.partitions) {
+    const tp = `${topic}:${partition}`
+    if (state === 'applied') applied[tp] = to
+    else superseded.push(tp)
+  }
+  stage.world.mark(superseded.length > 0 ? 'a rewind is superseded' : 'a rewind is applied')
+  stage.world.saw(process, { k: 'rewind.ok', w, id: result.id, applied, superseded })
+}
+
+/** The plan says how far along the log; here it is known how far that is. */
+function wishesOf(stage: Stage, { topics, to }: RewindAction): Wish[] {
+  return stage.plan.topics
+    .filter(({ name }) => topics.includes(name))
+    .flatMap(({ name: topic, partitions }) =>
+      Array.from({ length: partitions }, (_, partition) => {
+        const end = stage.ends(`${topic}:${partition}`)
+        return { topic, partition, offset: Math.floor(end * to) }
+      })
+    )
+}
+
+function offsetsOf(wishes: readonly Wish[]): Offsets {
+  return Object.fromEntries(
+    wishes.map(({ topic, partition, offset }) => [`${topic}:${partition}`, offset])
+  )
+}
