@@ -5,6 +5,7 @@
 import type { Cpu } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import type { Changes, Store } from '../base/store.ts'
+import type { LogView } from '../group/controller/world.ts'
 import type { Topics } from '../group/machine.ts'
 import { afterAll, partitionKey, spaces, topicKey } from './keys.ts'
 import { Log } from './log.ts'
@@ -84,6 +85,14 @@ export function catalogTopics(catalog: Catalog): Topics {
     withId: id => seen(catalog.topicById(id)),
     names: () => catalog.topics.keys()
   }
+}
+
+/** The logs of the catalog, as a group's controller checks offsets against them. */
+export function catalogLog(catalog: Catalog, topic: string, index: number): LogView | undefined {
+  const partition = catalog.partition(topic, index)
+  if (partition === undefined) return undefined
+  const { log, highWatermark } = partition
+  return { start: log.startOffset, end: highWatermark, epochOf: at => partition.epochOf(at) }
 }
 
 export class Catalog {

@@ -7,7 +7,7 @@ import { PlayheadError } from '../base/error.ts'
 import { Changes, type Store } from '../base/store.ts'
 import { KafkaError } from '../protocol/errors.ts'
 import type { Api, RequestRead } from '../protocol/schema.ts'
-import { Catalog, catalogTopics } from './catalog.ts'
+import { Catalog, catalogLog, catalogTopics } from './catalog.ts'
 import { Control } from './control.ts'
 import { type Coordinated, Coordinators } from './coordinators.ts'
 import { errorAnswer } from './error-answer.ts'
@@ -144,7 +144,8 @@ export class BrokerCluster {
     const { env, store } = this
     const catalog = new Catalog(store, env.cpu)
     const topics = catalogTopics(catalog)
-    const groups = new GroupHost({ env, store, topics, settings: this.settings.groups })
+    const log = (topic: string, partition: number) => catalogLog(catalog, topic, partition)
+    const groups = new GroupHost({ env, store, topics, log, settings: this.settings.groups })
     const transactions = new Transactions({
       env,
       store,

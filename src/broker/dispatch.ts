@@ -38,6 +38,12 @@ import { handleListTransactions } from './handlers/66-list-transactions.ts'
 import { handleConsumerGroupHeartbeat } from './handlers/68-consumer-group-heartbeat.ts'
 import { handleConsumerGroupDescribe } from './handlers/69-consumer-group-describe.ts'
 import { handleDescribeTopicPartitions } from './handlers/75-describe-topic-partitions.ts'
+import { handleControllerListGroups } from './handlers/20480-controller-list-groups.ts'
+import { handleControllerCreateGroup } from './handlers/20481-controller-create-group.ts'
+import { handleRegisterConsumer } from './handlers/20482-register-consumer.ts'
+import { handleControllerHeartbeat } from './handlers/20483-controller-heartbeat.ts'
+import { handleRewindConsumer } from './handlers/20484-rewind-consumer.ts'
+import { handleUnregisterConsumer } from './handlers/20485-unregister-consumer.ts'
 
 /** Every handler there is, by rising key. */
 const handlers: readonly Handler[] = [
@@ -77,7 +83,13 @@ const handlers: readonly Handler[] = [
   handleListTransactions,
   handleConsumerGroupHeartbeat,
   handleConsumerGroupDescribe,
-  handleDescribeTopicPartitions
+  handleDescribeTopicPartitions,
+  handleControllerListGroups,
+  handleControllerCreateGroup,
+  handleRegisterConsumer,
+  handleControllerHeartbeat,
+  handleRewindConsumer,
+  handleUnregisterConsumer
 ]
 
 /** Highest version to speak, by the API's name: to play an older Kafka. -1: the API is not spoken at all. */

@@ -4,6 +4,7 @@
  *
  * Starting is replaying: what is stored is applied, and each group is told that it was loaded.
  */
+import type { ControllerWorld, LogView } from '../group/controller/world.ts'
 import type { Env, Timer } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import { Changes, type Store } from '../base/store.ts'
@@ -13,7 +14,6 @@ import {
   type GroupType,
   type Ticket,
   type Topics,
-  type World,
   type Write,
   write
 } from '../group/machine.ts'
@@ -35,7 +35,7 @@ import {
   groupPart,
   storedGroups
 } from './group-store.ts'
-import { type AnyMembers, ClassicMembers, ConsumerMembers, type Group, newGroup } from './group.ts'
+import { type AnyMembers, type Group, newGroup, newMembers } from './group.ts'
 import { readStored } from './stored.ts'
 
 /** Kafka's offsets.retention.check.interval.ms. */
@@ -45,7 +45,7 @@ const retentionCheckMs = 600_000
 interface Decider<Event, Answer> {
   decide(
     event: Event,
-    world: World
+    world: ControllerWorld
   ): { readonly writes: readonly Write[]; readonly effects: readonly Effect<Answer>[] }
 }
 
@@ -73,6 +73,7 @@ export interface GroupHostOptions {
   readonly env: Env
   readonly store: Store
   readonly topics: Topics
+  readonly log: (topic: string, partition: number) => LogView | undefined
   readonly settings: GroupSettings
 }
 
@@ -80,6 +81,7 @@ export class GroupHost {
   readonly #env: Env
   readonly #store: Store
   readonly #topics: Topics
+  readonly #log: GroupHostOptions['log']
   readonly #settings: GroupSettings
   readonly #keys: GroupKeys
   readonly #groups = new Map<string, Group>()
@@ -99,10 +101,11 @@ export class GroupHost {
   #sweeping: Timer | undefined
   #closed = false
 
-  constructor({ env, store, topics, settings }: GroupHostOptions) {
+  constructor({ env, store, topics, log, settings }: GroupHostOptions) {
     this.#env = env
     this.#store = store
     this.#topics = topics
+    this.#log = log
     this.#settings = settings
     this.#keys = new GroupKeys(env.cpu)
   }
@@ -152,11 +155,17 @@ export class GroupHost {
 
   tell<Event, Answer>(group: Group, decider: Decider<Event, Answer>, event: Event): void {
     const effects = this.#decide(group, decider, event)
-    const stored = this.#flush()
-    for (const effect of effects) {
-      if (effect.kind === 'wake') this.#wake(group, effect.atMs)
-      else this.#answer(effect.ticket, effect.answer, stored)
-    }
+    this.#carryOut(group, effects, this.#flush())
+  }
+
+  /** Whoever waited for the answer is gone: the group is told, as it may take that for a sign. */
+  abandon<Event>(
+    group: Group,
+    decider: Decider<Event | { kind: 'closed'; ticket: Ticket }, unknown>,
+    ticket: Ticket
+  ): void {
+    if (this.#closed || !this.#waiting.delete(ticket)) return
+    this.tell(group, decider, { kind: 'closed', ticket })
   }
 
   /** Takes in what the offsets of a group decided; resolves when it is stored. */
@@ -189,6 +198,7 @@ export class GroupHost {
 
   /** A topic came, grew or went: groups that subscribe to it look again; what went takes its offsets along. */
   topicChanged(topic: { readonly name: string; readonly id: string }, gone: boolean): void {
+    const told: (readonly [Group, readonly Effect<unknown>[]])[] = []
     for (const group of this.#groups.values()) {
       if (gone) {
         const facts = forget(group.offsets, commit => commit.topic === topic.name)
@@ -196,10 +206,13 @@ export class GroupHost {
       }
       const { members } = group
       if (!members.subscribesTo(topic.name)) continue
-      this.#decide<HostEvent, unknown>(group, members, { kind: 'topics' })
+      told.push([group, this.#decide<HostEvent, unknown>(group, members, { kind: 'topics' })])
     }
     // After the commit of the change itself, which its author gives to the store in this turn.
-    void Promise.resolve().then(() => this.#flush())
+    void Promise.resolve().then(() => {
+      const stored = this.#flush()
+      for (const [group, effects] of told) this.#carryOut(group, effects, stored)
+    })
   }
 
   config(groupId: string): GroupConfig {
@@ -230,7 +243,7 @@ export class GroupHost {
       }
       if (part === groupPart) {
         const { groupId, type } = readStored(StoredGroup, value)
-        const members = type === 'consumer' ? new ConsumerMembers() : new ClassicMembers()
+        const members = newMembers(type)
         group = newGroup(groupId, key.subarray(0, at.length), members)
         this.#groups.set(groupId, group)
       } else if (group?.key.toString('latin1') !== at || !this.#load(group, part, value)) {
@@ -262,6 +275,13 @@ export class GroupHost {
     return effects
   }
 
+  #carryOut(group: Group, effects: readonly Effect<unknown>[], stored: Promise<void>): void {
+    for (const effect of effects) {
+      if (effect.kind === 'wake') this.#wake(group, effect.atMs)
+      else this.#answer(effect.ticket, effect.answer, stored)
+    }
+  }
+
   #load(group: Group, part: number, value: Buffer): boolean {
     const known = offsetParts.get(part)
     if (known === undefined) return group.members.load(part, value)
@@ -277,14 +297,15 @@ export class GroupHost {
     this.tell<HostEvent, unknown>(group, group.members, { kind: 'loaded' })
   }
 
-  #world(groupId: string): World {
+  #world(groupId: string): ControllerWorld {
     const { clock, cpu } = this.#env
     return {
       wallMs: clock.now(),
       monotonicMs: clock.monotonic(),
       topics: this.#topics,
       config: this.config(groupId),
-      newId: () => cpu.randomBytes(16).toString('base64url')
+      newId: () => cpu.randomBytes(16).toString('base64url'),
+      log: this.#log
     }
   }
 

@@ -3,6 +3,17 @@ import { type ClassicEvent, classicMachine } from '../group/classic/machine.ts'
 import type { ClassicAnswer } from '../group/classic/answers.ts'
 import { type ClassicFact, type ClassicGroup, newClassicGroup } from '../group/classic/state.ts'
 import type { HeartbeatAnswer } from '../group/consumer/heartbeat.ts'
+import { controllerMachine } from '../group/controller/machine.ts'
+import {
+  type ControllerFact,
+  type ControllerGroup,
+  newControllerGroup
+} from '../group/controller/state.ts'
+import type {
+  ControllerAnswer,
+  ControllerEvent,
+  ControllerWorld
+} from '../group/controller/world.ts'
 import { type ConsumerEvent, consumerMachine } from '../group/consumer/machine.ts'
 import { type ConsumerFact, type ConsumerGroup, newConsumerGroup } from '../group/consumer/state.ts'
 import type {
@@ -11,7 +22,6 @@ import type {
   Effect,
   Machine,
   Membership,
-  World,
   Write
 } from '../group/machine.ts'
 import { type Offsets, noOffsets } from '../group/offsets/offsets.ts'
@@ -22,12 +32,15 @@ const oftenUpTo = 100
 
 /** A machine at work: what differs between protocols is inside. */
 export class Members<State, Event, Fact extends { readonly kind: string }, Answer> {
-  readonly #machine: Machine<State, Event, Fact, Answer> & Membership<State>
+  readonly #machine: Machine<State, Event, Fact, Answer, ControllerWorld> & Membership<State>
   readonly state: State
   /** Since what always holds was looked at. */
   #changes = 0
 
-  constructor(machine: Machine<State, Event, Fact, Answer> & Membership<State>, state: State) {
+  constructor(
+    machine: Machine<State, Event, Fact, Answer, ControllerWorld> & Membership<State>,
+    state: State
+  ) {
     this.#machine = machine
     this.state = state
   }
@@ -35,7 +48,7 @@ export class Members<State, Event, Fact extends { readonly kind: string }, Answe
   /** What the event makes true, as it is to be stored, and what is to be done then. */
   decide(
     event: Event,
-    world: World
+    world: ControllerWorld
   ): { writes: readonly Write[]; effects: readonly Effect<Answer>[] } {
     const { facts, effects } = this.#machine.decide(this.state, event, world)
     const writes = facts.flatMap(fact => this.#machine.writes(fact))
@@ -112,7 +125,27 @@ export class ClassicMembers extends Members<
   }
 }
 
-export type AnyMembers = ConsumerMembers | ClassicMembers
+/** Its machine commits offsets too, where a rewind does: so it has the group's. */
+export class ControllerMembers extends Members<
+  ControllerGroup,
+  ControllerEvent,
+  ControllerFact,
+  ControllerAnswer
+> {
+  readonly type = 'controller'
+
+  constructor(offsets: Offsets = noOffsets()) {
+    super(controllerMachine, newControllerGroup(offsets))
+  }
+}
+
+export type AnyMembers = ConsumerMembers | ClassicMembers | ControllerMembers
+
+/** Of the type that is stored of a group. */
+export function newMembers(type: string): AnyMembers {
+  if (type === 'consumer') return new ConsumerMembers()
+  return type === 'controller' ? new ControllerMembers() : new ClassicMembers()
+}
 
 export interface Group {
   readonly id: string
@@ -131,5 +164,6 @@ export function classicGroup(
 }
 
 export function newGroup(id: string, key: Buffer, members: AnyMembers): Group {
-  return { id, key, offsets: noOffsets(), members }
+  const offsets = members.type === 'controller' ? members.state.offsets : noOffsets()
+  return { id, key, offsets, members }
 }

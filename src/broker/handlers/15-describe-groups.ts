@@ -1,9 +1,14 @@
-/** DescribeGroups: classic groups with their members. */
+/** DescribeGroups: classic groups with their members, and a controller's, which other tools can't tell from them. */
 import { metadataOf, noBytes } from '../../group/classic/answers.ts'
 import type { ClassicGroup } from '../../group/classic/state.ts'
+import type { ControllerGroup } from '../../group/controller/state.ts'
 import { DescribeGroups } from '../../protocol/api/describe-groups.ts'
+import { codec } from '../../protocol/codec.ts'
+import { ConsumerProtocolAssignment } from '../../protocol/embedded/assignment.ts'
 import { KafkaError } from '../../protocol/errors.ts'
+import { Writer } from '../../protocol/writer.ts'
 import { groupOperations } from '../answers.ts'
+import type { BrokerCluster } from '../cluster.ts'
 import { type Context, handler } from '../handler.ts'
 
 /** From here on who isn't there is an error; before it was a group that is dead. */
@@ -33,6 +38,10 @@ function describe(groupId: string, { cluster, node, version }: Context) {
     return { ...none, errorCode: KafkaError.NOT_COORDINATOR }
   }
   const members = cluster.groups.get(groupId)?.members
+  if (members?.type === 'controller') {
+    const groupState = members.stateName
+    return { errorCode: KafkaError.NONE, groupState, ...led(members.state, cluster) }
+  }
   if (members?.type !== 'classic') {
     const dead = { ...none, groupState: 'Dead' }
     if (version < notFoundFrom) return { ...dead, errorCode: KafkaError.NONE }
@@ -59,4 +68,40 @@ function described({ phase, protocolType, protocol, members }: ClassicGroup) {
       memberAssignment: formed ? member.assignment : noBytes
     }))
   }
+}
+
+/** A controller's group in the words of the classic protocol: what its members have is what they were assigned. */
+function led({ members, round }: ControllerGroup, { catalog }: BrokerCluster) {
+  const stable = round === null && members.size > 0
+  return {
+    protocolType: 'consumer',
+    protocolData: stable ? 'controller' : '',
+    members: [...members.values()].map(({ id, registration, leases }) => {
+      const topics = [...leases].flatMap(([topicId, of]) => {
+        const topic = catalog.topicById(topicId)?.name
+        return topic === undefined ? [] : [{ topic, partitions: [...of.keys()] }]
+      })
+      const { instanceId, client } = registration
+      return {
+        memberId: id,
+        groupInstanceId: instanceId,
+        clientId: client.id,
+        clientHost: client.host,
+        memberMetadata: noBytes,
+        memberAssignment: stable ? assignmentOf(topics) : noBytes
+      }
+    })
+  }
+}
+
+function assignmentOf(
+  topics: readonly { readonly topic: string; readonly partitions: readonly number[] }[]
+): Buffer {
+  const writer = new Writer()
+  writer.int16(0)
+  codec(ConsumerProtocolAssignment, 0).write(writer, {
+    assignedPartitions: topics,
+    userData: null
+  })
+  return writer.join()
 }

@@ -37,7 +37,7 @@ export const handleConsumerGroupHeartbeat = handler({
   }
 })
 
-/** Who joins makes the group, or takes over one of the classic protocol that has no members. */
+/** Who joins makes the group, or takes over one of another protocol that has no members. */
 function find(
   groups: GroupHost,
   { groupId, memberEpoch }: HeartbeatRequest
@@ -45,7 +45,7 @@ function find(
   const joins = memberEpoch === 0
   const group = joins ? groups.obtain(groupId, () => new ConsumerMembers()) : groups.get(groupId)
   if (group === undefined) return undefined
-  if (group.members.type === 'classic' && group.members.empty && joins) {
+  if (group.members.type !== 'consumer' && group.members.empty && joins) {
     groups.replaceMembers(group, new ConsumerMembers())
   }
   const { members } = group
