@@ -13,7 +13,9 @@ export const handleListGroups = handler({
     for (const { id: groupId, members } of cluster.groups.all) {
       if (cluster.coordinators.elsewhere('group', groupId, node)) continue
       const { stateName: groupState, protocolType, type } = members
-      if (!states(groupState) || !types(type)) continue
+      // Kafka's tools know no other types, and ask for just those that they know.
+      const passes = types(type) || (type === 'controller' && types('consumer'))
+      if (!states(groupState) || !passes) continue
       groups.push({ groupId, protocolType, groupState, groupType: type })
     }
     return { throttleTimeMs: 0, errorCode: KafkaError.NONE, groups }

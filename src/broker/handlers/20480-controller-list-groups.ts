@@ -4,7 +4,7 @@ import { ControllerListGroups } from '../../protocol/api/controller-list-groups.
 import { KafkaError } from '../../protocol/errors.ts'
 import { controllerOf } from '../controller-requests.ts'
 import type { BrokerCluster } from '../cluster.ts'
-import { ControllerMembers } from '../group.ts'
+import type { ControllerMembers } from '../group.ts'
 import { type Context, handler } from '../handler.ts'
 
 export const handleControllerListGroups = handler({
