@@ -215,6 +215,7 @@ export class Partition {
 
   /** The largest epoch at or below `epoch`, and where it ends; -1, -1: all epochs are above (KIP-101). */
   endOfEpoch(epoch: number): { readonly epoch: number; readonly endOffset: number } {
+    if (epoch < 0) return { epoch: -1, endOffset: -1 }
     if (epoch === this.leaderEpoch) return { epoch, endOffset: this.log.endOffset }
     const next = this.#epochs.findIndex(start => start.epoch > epoch)
     if (next < 0) return { epoch: -1, endOffset: -1 }

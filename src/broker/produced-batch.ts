@@ -18,9 +18,12 @@ import { decompressedBytes } from './limits.ts'
 export class Fault {
   readonly code: number
   readonly message: string
-  constructor(code: number, message: string) {
+  /** The batch, where as much of it is right as its header. */
+  readonly batch: BatchView | undefined
+  constructor(code: number, message: string, batch?: BatchView) {
     this.code = code
     this.message = message
+    this.batch = batch
   }
 }
 
@@ -32,22 +35,35 @@ export function checkedBatch(
   topic: Topic,
   context: Context
 ): BatchView | Fault {
-  const { version, env } = context
-  let batch: BatchView | undefined
+  const batch = onlyBatchIn(records)
+  if (batch instanceof Fault) return batch
+  const fault = batchFault(batch, topic, context)
+  return fault === undefined ? batch : new Fault(fault.code, fault.message, batch)
+}
+
+function onlyBatchIn(records: Buffer | null): BatchView | Fault {
   try {
     const reader = new BatchReader(records)
-    batch = reader.next()
-    if (batch === undefined || reader.remainingBytes > 0) {
-      return new Fault(KafkaError.INVALID_RECORD, 'a request has exactly one batch per partition')
-    }
-    const maxBytes = topic.number('max.message.bytes')
-    if (batch.sizeBytes > maxBytes) {
-      const message = `the batch has ${batch.sizeBytes} bytes, max.message.bytes is ${maxBytes}`
-      return new Fault(KafkaError.MESSAGE_TOO_LARGE, message)
-    }
-    batch.verify(env.cpu)
+    const batch = reader.next()
+    if (batch !== undefined && reader.remainingBytes === 0) return batch
+    return new Fault(KafkaError.INVALID_RECORD, 'a request has exactly one batch per partition')
   } catch (error) {
     return faultOf(error, KafkaError.CORRUPT_MESSAGE)
+  }
+}
+
+function batchFault(batch: BatchView, topic: Topic, context: Context): Fault | undefined {
+  const { version, env } = context
+  const maxBytes = topic.number('max.message.bytes')
+  if (batch.sizeBytes > maxBytes) {
+    const message = `the batch has ${batch.sizeBytes} bytes, max.message.bytes is ${maxBytes}`
+    return new Fault(KafkaError.MESSAGE_TOO_LARGE, message)
+  }
+  if (!batch.isIntact(env.cpu)) {
+    return new Fault(
+      KafkaError.CORRUPT_MESSAGE,
+      'the checksum of the batch is not that of its bytes'
+    )
   }
   if ((batch.attributes & 7) === zstd && version < 7) {
     return new Fault(KafkaError.UNSUPPORTED_COMPRESSION_TYPE, 'zstd needs Produce version 7')
@@ -58,7 +74,7 @@ export function checkedBatch(
       checkProducedRecords(batch, batch.payload)
       if (topic.compacted && !hasKeys(batch, batch.payload)) return keyless(topic)
     }
-    return timestampFault(batch, topic, env.clock.now()) ?? batch
+    return timestampFault(batch, topic, env.clock.now())
   } catch (error) {
     return faultOf(error, KafkaError.INVALID_RECORD)
   }
@@ -108,7 +124,7 @@ export async function finishedBatch(
     checkProducedRecords(batch, payload)
     if (topic.compacted && !hasKeys(batch, payload)) return keyless(topic)
     const wanted = wantedOf(batch, topic)
-    return wanted === undefined ? batch : recompressed(batch, payload, wanted, cpu)
+    return wanted === undefined ? batch : await recompressed(batch, payload, wanted, cpu)
   } catch (error) {
     if (error instanceof PlayheadError && error.code === 'DECOMPRESSION_FAILED') {
       return new Fault(KafkaError.CORRUPT_MESSAGE, error.message)

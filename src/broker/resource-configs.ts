@@ -4,6 +4,7 @@
  */
 import type { Changes } from '../base/store.ts'
 import { KafkaError } from '../protocol/errors.ts'
+import { topicNameFault } from './catalog.ts'
 import type { BrokerCluster } from './cluster.ts'
 import { groupConfigFault, groupConfigs } from './group-configs.ts'
 import { configFault, configType, listOf, topicConfigs } from './topic-configs.ts'
@@ -44,7 +45,7 @@ export function describeResource(
   switch (resource.resourceType) {
     case resourceType.topic: {
       const topic = cluster.catalog.topic(name)
-      return topic === undefined ? unknownTopic : describeTopic(topic.configs)
+      return topic === undefined ? topicFault(name) : describeTopic(topic.configs)
     }
     case resourceType.group:
       return name === '' ? emptyGroup : describeGroup(cluster.groups.configs(name))
@@ -65,7 +66,7 @@ export function settingsOf(
   { resourceType: type, resourceName: name }: Resource,
   cluster: BrokerCluster
 ): ReadonlyMap<string, string> | Fault {
-  if (type === resourceType.topic) return cluster.catalog.topic(name)?.configs ?? unknownTopic
+  if (type === resourceType.topic) return cluster.catalog.topic(name)?.configs ?? topicFault(name)
   if (type === resourceType.group) return name === '' ? emptyGroup : cluster.groups.configs(name)
   const what =
     type === resourceType.broker
@@ -109,6 +110,11 @@ export function editList(before: string, operand: string, add: boolean): string 
   return (
     add ? [...listOf(before), ...elements.filter(e => !listOf(before).includes(e))] : kept
   ).join(',')
+}
+
+function topicFault(name: string): Fault {
+  const wrong = topicNameFault(name)
+  return wrong === undefined ? unknownTopic : [KafkaError.INVALID_TOPIC_EXCEPTION, wrong]
 }
 
 const unknownTopic: Fault = [

@@ -67,13 +67,17 @@ function isDelivery(destined: Destined): destined is Delivery {
 function destine(data: TopicData, request: Request, context: Context): Destined[] {
   const topic = findTopic(data, context)
   return data.partitionData.map(({ index, records }) => {
-    if (request.acks < -1 || request.acks > 1) {
-      return failed(index, KafkaError.INVALID_REQUIRED_ACKS)
-    }
     if (typeof topic === 'number') return failed(index, topic)
     const partition = topic.partitions[index]
     if (partition === undefined) return failed(index, KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
-    return { index, topic, partition, batch: checkedBatch(records, topic, context) }
+    const batch = checkedBatch(records, topic, context)
+    if (batch instanceof Fault && batch.batch === undefined) {
+      return failed(index, batch.code, batch.message)
+    }
+    const acks = request.acks >= -1 && request.acks <= 1
+    return acks
+      ? { index, topic, partition, batch }
+      : failed(index, KafkaError.INVALID_REQUIRED_ACKS)
   })
 }
 
@@ -126,13 +130,18 @@ function deliver(
     const hint = context.cluster.leaderHint(partition, context.version >= 10)
     return { ...failed(index, KafkaError.NOT_LEADER_OR_FOLLOWER), ...hint }
   }
-  if (batch instanceof Fault) return failed(index, batch.code, batch.message)
   // It may have been deleted while a batch was decompressed.
   if (context.cluster.catalog.partition(topic.name, index) !== partition) {
     return failed(index, KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
   }
-  const stranger = transactionFault(request, batch, partition, context, appends)
-  if (stranger !== KafkaError.NONE) return failed(index, stranger)
+  // As in Kafka the partition becomes part of the transaction before its records are looked at.
+  const view = batch instanceof Fault ? batch.batch : batch
+  const stranger = view && transactionFault(request, view, partition, context, appends)
+  if (stranger) return failed(index, stranger)
+  if (batch instanceof Fault) return failed(index, batch.code, batch.message)
+  if (beginsAmidst(batch, partition, context)) {
+    return failed(index, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER)
+  }
   return append(partition, topic, batch, context, appends)
 }
 
@@ -158,6 +167,12 @@ function transactionFault(
   if (code === KafkaError.PRODUCER_FENCED) return KafkaError.INVALID_PRODUCER_EPOCH
   const abortable = code === KafkaError.INVALID_TXN_STATE && version >= 11
   return abortable ? KafkaError.TRANSACTION_ABORTABLE : code
+}
+
+/** The sequences of such a producer begin at 0 with each transaction: one that doesn't has lost something. */
+function beginsAmidst(batch: BatchView, { producers }: Partition, { version }: Context): boolean {
+  if (!batch.isTransactional || version < addsPartitions || batch.baseSequence === 0) return false
+  return (producers.get(batch.producerId)?.batches.length ?? 0) === 0
 }
 
 function append(

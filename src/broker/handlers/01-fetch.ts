@@ -104,7 +104,8 @@ function readOne(
   if (fault !== undefined) return { ...nothing, answer: fault }
   const { log } = partition
   if (asked.fetchOffset < log.startOffset || asked.fetchOffset > log.endOffset) {
-    return { ...nothing, answer: failed(asked.index, KafkaError.OFFSET_OUT_OF_RANGE) }
+    const answer = failed(asked.index, KafkaError.OFFSET_OUT_OF_RANGE)
+    return { ...nothing, answer: { ...answer, abortedTransactions: null } }
   }
   const answer = {
     partitionIndex: asked.index,
@@ -209,5 +210,5 @@ function isNews({ asked, answer }: Found): boolean {
 }
 
 function failed(partitionIndex: number, errorCode: number): PartitionResponse {
-  return { partitionIndex, errorCode, highWatermark: -1, abortedTransactions: null, records: [] }
+  return { partitionIndex, errorCode, highWatermark: -1, abortedTransactions: [], records: [] }
 }

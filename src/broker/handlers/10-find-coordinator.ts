@@ -20,9 +20,9 @@ export const handleFindCoordinator = handler({
 
 function find(keyType: number, key: string, { cluster }: Context) {
   const kind = kinds[keyType]
-  if (kind === undefined || (kind === 'group' && key === '')) {
-    const wrong = kind === undefined ? KafkaError.INVALID_REQUEST : KafkaError.INVALID_GROUP_ID
-    return { key, nodeId: -1, host: '', port: -1, errorCode: wrong, errorMessage: null }
+  if (kind === undefined) {
+    const errorCode = KafkaError.INVALID_REQUEST
+    return { key, nodeId: -1, host: '', port: -1, errorCode, errorMessage: null }
   }
   const node = cluster.coordinators.of(kind, key)
   if (node === undefined) {

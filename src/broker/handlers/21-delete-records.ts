@@ -32,9 +32,9 @@ function cut(name: string, index: number, wanted: number, context: Context, chan
     return failed(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
   }
   if (partition.leader !== context.node) return failed(KafkaError.NOT_LEADER_OR_FOLLOWER)
-  if (!listOf(topic.config('cleanup.policy')).includes('delete')) {
-    return failed(KafkaError.POLICY_VIOLATION)
-  }
+  // What is compacted, and only that, keeps the last record of each key.
+  const policy = listOf(topic.config('cleanup.policy'))
+  if (topic.compacted && !policy.includes('delete')) return failed(KafkaError.POLICY_VIOLATION)
   const offset = wanted === toHighWatermark ? partition.highWatermark : wanted
   if (offset < 0 || offset > partition.highWatermark) return failed(KafkaError.OFFSET_OUT_OF_RANGE)
   partition.cut(offset, changes)

@@ -30,8 +30,7 @@ export const handleIncrementalAlterConfigs = handler({
       if (settings instanceof Map && !request.validateOnly) {
         stored.push(configure(asked, settings, cluster, changes))
       }
-      const [errorCode, errorMessage] =
-        settings instanceof Map ? [KafkaError.NONE, null] : (settings as Fault)
+      const [errorCode, errorMessage] = settings instanceof Map ? [KafkaError.NONE, null] : settings
       return { errorCode, errorMessage, resourceType, resourceName }
     })
     await Promise.all([...stored, cluster.store.commit(changes)])
@@ -39,56 +38,59 @@ export const handleIncrementalAlterConfigs = handler({
   }
 })
 
-/** What is set once the edits are made, or why they are not. */
+/**
+ * What is set once the edits are made, or why they are not. Looked at in Kafka's order: whether lists are lists, the
+ * resource's name, the values, and only then whether there is such a topic.
+ */
 function edited(asked: Asked, cluster: BrokerCluster): Map<string, string> | Fault {
-  const before = settingsOf(asked, cluster)
-  if (!(before instanceof Map)) return before as Fault
-  const settings = new Map<string, string>(before)
-  const names = asked.configs.map(({ name }) => name)
-  if (new Set(names).size < names.length) {
+  const { resourceType: type, resourceName, configs } = asked
+  if (new Set(configs.map(({ name }) => name)).size < configs.length) {
     return [KafkaError.INVALID_REQUEST, 'A setting is named more than once.']
   }
-  for (const { name, configOperation, value } of asked.configs) {
-    const fault = edit(asked.resourceType, name, configOperation, value, settings)
+  for (const { name, configOperation: how } of configs) {
+    if (how < operation.append || isList(type, name)) continue
+    return [KafkaError.INVALID_CONFIG, `Can't append to or subtract from ${name}: it is no list.`]
+  }
+  if (resourceName === '') return [KafkaError.INVALID_REQUEST, 'A resource has a name.']
+  const before = settingsOf(asked, cluster)
+  const refusal = before instanceof Map ? undefined : (before as Fault)
+  if (refusal !== undefined && refusal[0] !== KafkaError.UNKNOWN_TOPIC_OR_PARTITION) return refusal
+  const settings = new Map<string, string>(before instanceof Map ? before : [])
+  for (const config of configs) {
+    const fault = edit(type, config, settings)
     if (fault !== undefined) return fault
   }
-  return settings
+  return refusal ?? settings
 }
 
 function edit(
   type: number,
-  name: string,
-  how: number,
-  value: string | null,
+  { name, configOperation: how, value }: Asked['configs'][number],
   settings: Map<string, string>
 ): Fault | undefined {
   switch (how) {
     case operation.delete:
-      if (defaultOf(type, name) === '' && settingFault(type, name, '')?.[1].startsWith('Unknown')) {
-        return settingFault(type, name, '')
-      }
       settings.delete(name)
       return undefined
-    case operation.set: {
-      const fault = settingFault(type, name, value)
-      if (fault === undefined) settings.set(name, value ?? '')
-      return fault
-    }
+    case operation.set:
+      return set(type, name, value, settings)
     case operation.append:
     case operation.subtract: {
-      if (!isList(type, name)) {
-        return [
-          KafkaError.INVALID_CONFIG,
-          `Can't append to or subtract from ${name}: it is no list.`
-        ]
-      }
       const list = settings.get(name) ?? defaultOf(type, name)
-      const value_ = editList(list, value ?? '', how === operation.append)
-      const fault = settingFault(type, name, value_)
-      if (fault === undefined) settings.set(name, value_)
-      return fault
+      return set(type, name, editList(list, value ?? '', how === operation.append), settings)
     }
     default:
       return [KafkaError.INVALID_REQUEST, `Unknown operation ${how}.`]
   }
+}
+
+function set(
+  type: number,
+  name: string,
+  value: string | null,
+  settings: Map<string, string>
+): Fault | undefined {
+  const fault = settingFault(type, name, value)
+  if (fault === undefined) settings.set(name, value ?? '')
+  return fault
 }
