@@ -3,13 +3,18 @@ import type { Log } from './base/env.ts'
 import { nodeCpu } from './base/node/cpu.ts'
 import { nodeFiles } from './base/node/files.ts'
 import { nodeEnv } from './base/node/env.ts'
-import { type BrokerOptions, type EmbeddedBroker, startBroker } from './broker/broker.ts'
+import { type Broker, type BrokerOptions, startBroker } from './broker/broker.ts'
 import { JournalStore } from './store/journal.ts'
 import { MemoryStore } from './store/memory.ts'
 
+export type { Log, LogFields, TlsOptions } from './base/env.ts'
 export type { BrokerOptions } from './broker/broker.ts'
 export type { Control, Fault, Filter, Rule, SeenRequest } from './broker/control.ts'
+export type { MaxVersions } from './broker/dispatch.ts'
+export type { GroupSettings } from './broker/group-configs.ts'
+export { KafkaError, type KafkaErrorName } from './protocol/errors.ts'
 
+/** What `Broker.start` takes. Without any option: one broker at a free loopback port, that keeps everything in memory. */
 export interface StartOptions extends BrokerOptions {
   /** Where everything is kept, made when it isn't there. Default: nowhere, it is in memory and ends with the broker. */
   readonly dataDir?: string | undefined
@@ -18,15 +23,16 @@ export interface StartOptions extends BrokerOptions {
    * however sudden, as Apache Kafka by default. Default 'fsync'; in memory there is neither.
    */
   readonly durability?: 'fsync' | 'os' | undefined
-  /** Default: warnings and errors, on standard error. */
+  /** Takes what the broker has to say. Default: warnings and errors go to standard error. */
   readonly log?: Log | undefined
 }
 
-export type Broker = EmbeddedBroker
-export const Broker = {
+/** Starts brokers: `await using broker = await Broker.start()`. */
+const Broker = {
   /**
-   * Starts a broker, in memory and at a free loopback port unless the options say otherwise. Rejects with
-   * INVALID_ARGUMENT when it can't listen, STORAGE_FAILED when the directory is not to be had or damaged.
+   * Starts a broker, in memory and at a free loopback port unless the options say otherwise.
+   * @throws PlayheadError INVALID_ARGUMENT when it can't listen there, STORAGE_FAILED when the directory is not to be had,
+   * in use, or damaged. What had been opened by then is closed.
    */
   async start(options: StartOptions = {}): Promise<Broker> {
     const { log, dataDir, durability = 'fsync' } = options
@@ -38,3 +44,4 @@ export const Broker = {
     return startBroker({ env, store }, options)
   }
 }
+export { Broker }

@@ -13,6 +13,7 @@ import type { GroupSettings } from './group-configs.ts'
 import { Retention } from './retention.ts'
 import { Server } from './server.ts'
 
+/** What a broker is started with. All of it may be left out. */
 export interface BrokerOptions {
   /** Address to listen at. Default 127.0.0.1: anyone who reaches a broker may read, write and rewind all of it. */
   readonly host?: string | undefined
@@ -30,8 +31,9 @@ export interface BrokerOptions {
   readonly maxVersions?: MaxVersions | undefined
   /** Timeouts and limits of consumer groups, where Kafka's own defaults don't fit a test. */
   readonly groups?: GroupSettings | undefined
+  /** Speaks TLS, with this certificate and key, on every listener. Default: plaintext. */
   readonly tls?: TlsOptions | undefined
-  /** How often retention and compaction go over the logs. Default 5 minutes, as Kafka. */
+  /** How often retention and compaction go over the logs, in ms. Default 300,000, as Kafka's log.retention.check.interval.ms. */
   readonly retentionCheckMs?: number | undefined
 }
 
@@ -65,7 +67,56 @@ export async function startBroker(
   return broker
 }
 
-export class EmbeddedBroker {
+/**
+ * A broker that runs in this process. Brokers are numbered from 1; all of them share one store and one set of topics, so
+ * that a partition or a group can move between them at once. Any Kafka client may use it. Close it, or declare it with
+ * `await using`.
+ */
+export interface Broker extends AsyncDisposable {
+  /** Addresses of the brokers whose listeners are open: ['127.0.0.1:43211', …]. What a client's `bootstrap` takes. */
+  readonly bootstrap: readonly string[]
+  /** What the brokers tell clients as the cluster's id. Kept in the data directory. */
+  readonly clusterId: string
+  /** Faults for tests: what requests meet on their way to their handlers. */
+  readonly control: Control
+
+  /**
+   * Lets broker `node` lead the partition, as after an election: the leader epoch rises, and the leader before answers
+   * NOT_LEADER_OR_FOLLOWER. Resolves once that is stored.
+   * @throws PlayheadError UNKNOWN_PARTITION, or INVALID_ARGUMENT when there is no such broker.
+   */
+  moveLeader(topic: string, partition: number, node: number): Promise<void>
+  /**
+   * Lets broker `node` coordinate the group, at once. Its members get NOT_COORDINATOR from the one before.
+   * @throws PlayheadError INVALID_ARGUMENT when there is no such broker.
+   */
+  moveController(group: string, node: number): void
+  /** The same for the coordinator of a transactional id. */
+  moveTransactionCoordinator(transactionalId: string, node: number): void
+  /** Applies retention and compaction now, without waiting for their time (`retentionCheckMs`). */
+  retain(): Promise<void>
+  /** Ends connections of broker `node`, or of all: in order, or with `reset` hard. Clients may connect again at once. */
+  closeConnections(options?: {
+    readonly node?: number | undefined
+    readonly reset?: boolean | undefined
+  }): void
+  /**
+   * The broker goes: its port closes, its connections end, what it led and coordinated goes to the others. Does nothing
+   * when it is stopped already.
+   * @throws PlayheadError INVALID_ARGUMENT when there is no such broker.
+   */
+  stopListener(node: number): Promise<void>
+  /**
+   * The broker comes back, at the port it had. It leads again only what nobody else does.
+   * @throws PlayheadError INVALID_ARGUMENT when there is no such broker, or its port has been taken meanwhile.
+   */
+  startListener(node: number): Promise<void>
+  /** Ends every connection, stores what is under way, and frees every timer, socket and file. Always ends; may be repeated. */
+  close(): Promise<void>
+}
+
+/** What `startBroker` makes of the ports; `Broker` says what its members are. */
+export class EmbeddedBroker implements Broker {
   readonly #cluster: BrokerCluster
   readonly #options: BrokerOptions
   readonly #servers = new Map<number, Server>()
@@ -79,7 +130,6 @@ export class EmbeddedBroker {
     this.#retention = new Retention(cluster, options.retentionCheckMs ?? 300_000)
   }
 
-  /** Addresses of the brokers whose listeners are open: ['127.0.0.1:43211', …]. */
   get bootstrap(): readonly string[] {
     const open = [...this.#cluster.nodes.values()].filter(node => node.up)
     return open.map(({ host, port }) =>
@@ -91,33 +141,27 @@ export class EmbeddedBroker {
     return this.#cluster.clusterId
   }
 
-  /** Faults for tests: what requests meet on their way to their handlers. */
   get control(): Control {
     return this.#cluster.control
   }
 
-  /** Lets another broker lead the partition, as after an election. Clients are told as Kafka tells them. */
   moveLeader(topic: string, partition: number, node: number): Promise<void> {
     return this.#cluster.moveLeader(topic, partition, node)
   }
 
-  /** Lets another broker coordinate the group. Its members get NOT_COORDINATOR from the one before. */
   moveController(group: string, node: number): void {
     this.#cluster.moveCoordinator('group', group, node)
   }
 
-  /** The same for a transactional id. */
   moveTransactionCoordinator(transactionalId: string, node: number): void {
     this.#cluster.moveCoordinator('transaction', transactionalId, node)
   }
 
-  /** Applies retention and compaction now, without waiting for their time. */
   retain(): Promise<void> {
     return this.#retention.sweep()
   }
 
-  /** Ends connections, of one broker or all: in order, or hard. */
-  closeConnections(options: { readonly node?: number; readonly reset?: boolean } = {}): void {
+  closeConnections(options: Parameters<Broker['closeConnections']>[0] = {}): void {
     for (const server of this.#servers.values()) {
       if (options.node === undefined || options.node === server.node) {
         server.closeConnections(options.reset)
@@ -125,7 +169,6 @@ export class EmbeddedBroker {
     }
   }
 
-  /** A broker goes: its port closes, its connections end, what it led goes to the others. */
   async stopListener(node: number): Promise<void> {
     const { server, at } = this.#serverOf(node)
     if (!at.up) return
@@ -133,7 +176,6 @@ export class EmbeddedBroker {
     await server.close()
   }
 
-  /** The broker comes back, at the port it had. It leads again only what nobody else does. */
   async startListener(node: number): Promise<void> {
     const { server, at } = this.#serverOf(node)
     if (at.up) return
@@ -180,7 +222,6 @@ export class EmbeddedBroker {
     if (!changes.empty) await cluster.store.commit(changes)
   }
 
-  /** Ends every connection, stores what is under way, and frees every timer, socket and file. */
   close(): Promise<void> {
     return (this.#closing ??= this.#close())
   }

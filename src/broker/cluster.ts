@@ -8,7 +8,7 @@ import { Changes, type Store } from '../base/store.ts'
 import { KafkaError } from '../protocol/errors.ts'
 import type { Api, RequestRead } from '../protocol/schema.ts'
 import { Catalog, catalogLog, catalogTopics } from './catalog.ts'
-import { Control } from './control.ts'
+import { Faults } from './control.ts'
 import { type Coordinated, Coordinators } from './coordinators.ts'
 import { errorAnswer } from './error-answer.ts'
 import { FetchSessions } from './fetch-sessions.ts'
@@ -64,7 +64,7 @@ export class BrokerCluster {
   readonly store: GuardedStore
   readonly dispatch: Dispatch
   readonly settings: ClusterSettings
-  readonly control: Control
+  readonly control: Faults
   readonly clusterId: string
   /** By id, in rising order. */
   readonly nodes = new Map<number, BrokerNode>()
@@ -90,7 +90,7 @@ export class BrokerCluster {
     this.store = new GuardedStore(store, error => this.#storeFailed(error))
     this.dispatch = options.dispatch
     this.settings = options.settings
-    this.control = new Control(env.clock, id => this.catalog.topicById(id)?.name)
+    this.control = new Faults(env.clock, id => this.catalog.topicById(id)?.name)
     this.#state = this.#newState()
     const stored = store.get(clusterKey)
     const known = stored === undefined ? undefined : readStored(StoredCluster, stored)

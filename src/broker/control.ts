@@ -8,23 +8,24 @@
 import type { Clock, Timer } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import { apis } from '../protocol/apis.ts'
-import { KafkaError } from '../protocol/errors.ts'
+import { KafkaError, type KafkaErrorName } from '../protocol/errors.ts'
 import type { Api, RequestRead } from '../protocol/schema.ts'
 import { errorAnswer } from './error-answer.ts'
 import type { Context, Handler, Reply } from './handler.ts'
 
 /** A request as a rule sees it. */
 export interface SeenRequest {
+  /** The API's name, as 'Fetch'. */
   readonly api: string
   /** The broker that was asked. */
   readonly node: number
+  /** The API's version that it is written in; the answer will be, too. */
   readonly version: number
+  /** What the client calls itself; '' when it doesn't. */
   readonly clientId: string
   /** The request's body as it was read; the API's declaration says what is in it. */
   readonly body: { readonly [field: string]: unknown }
 }
-
-export type KafkaErrorName = keyof typeof KafkaError
 
 /** What happens to a request. */
 export type Fault =
@@ -52,19 +53,38 @@ export type Fault =
 
 /** Which requests a rule is about; all that is said must hold. */
 export interface Filter {
-  readonly node?: number
-  readonly clientId?: string
-  /** Somewhere in the request. */
-  readonly topic?: string
-  readonly partition?: number
-  readonly group?: string
-  /** Only the first so many. */
-  readonly count?: number
+  /** The broker that is asked. */
+  readonly node?: number | undefined
+  /** Whole, as the client calls itself. */
+  readonly clientId?: string | undefined
+  /** A topic that is named somewhere in the request, or whose id is. */
+  readonly topic?: string | undefined
+  /** A partition named in the request: of `topic`, when that is said too. */
+  readonly partition?: number | undefined
+  /** The group that the request is for, or that it looks up. */
+  readonly group?: string | undefined
+  /** Only the first so many of those. Default: all, until the rule is removed. */
+  readonly count?: number | undefined
 }
 
+/** Looks at each request of its API: what it returns happens to it; undefined: the next rule is asked, and at last nothing does. */
 export type Rule = (request: SeenRequest) => Fault | undefined | void
 
-export class Control {
+/** The hand of a test in a broker. */
+export interface Control {
+  /**
+   * Adds a rule for an API, by its name ('Fetch'), or '*' for all: a function that sees every request, or which requests
+   * suffer what. Rules of the API are asked before those of '*', each in the order they were added. Returns how to remove it.
+   * @throws PlayheadError INVALID_ARGUMENT when Kafka has no such API.
+   */
+  on(api: string, rule: Rule): () => void
+  on(api: string, filter: Filter, fault: Fault): () => void
+  /** Removes every rule. What is under way is not touched. */
+  clear(): void
+}
+
+/** The rules in force, and what they do to a request. */
+export class Faults implements Control {
   readonly #clock: Clock
   readonly #topicName: (id: string) => string | undefined
   readonly #rules = new Map<string, Set<Rule>>()
@@ -75,7 +95,6 @@ export class Control {
     this.#topicName = topicName
   }
 
-  /** Adds a rule for an API, by its name ('Fetch'), or '*' for all. Returns how to remove it. */
   on(api: string, rule: Rule): () => void
   on(api: string, filter: Filter, fault: Fault): () => void
   on(api: string, first: Rule | Filter, fault?: Fault): () => void {
@@ -88,19 +107,18 @@ export class Control {
     return () => rules.delete(rule)
   }
 
-  /** Removes every rule. */
   clear(): void {
     this.#rules.clear()
   }
 
-  /** Part of the broker: what was delayed never comes. */
+  /** What was delayed never comes. */
   close(): void {
     for (const timer of this.#timers) timer.cancel()
     this.#timers.clear()
     this.#rules.clear()
   }
 
-  /** Part of the broker: takes the request through the rules to its handler. */
+  /** Takes the request through the rules to its handler. */
   handle(
     handler: Handler,
     request: RequestRead<Api>,
@@ -118,7 +136,7 @@ export class Control {
     for (const name of [api.name, '*']) {
       for (const rule of this.#rules.get(name) ?? []) {
         const fault = rule(seen)
-        if (fault !== undefined) return fault as Fault
+        if (fault !== undefined) return fault
       }
     }
     return undefined

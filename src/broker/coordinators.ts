@@ -17,9 +17,10 @@ export class Coordinators {
     this.#nodes = nodes
   }
 
-  /** Undefined: the broker that should is stopped, COORDINATOR_NOT_AVAILABLE. */
+  /** Undefined: no broker is up, COORDINATOR_NOT_AVAILABLE. */
   of(kind: Coordinated, name: string): BrokerNode | undefined {
-    const node = this.#nodes.get(this.#moved[kind].get(name) ?? this.#placed(name))
+    const moved = this.#nodes.get(this.#moved[kind].get(name) ?? -1)
+    const node = moved?.up ? moved : this.#nodes.get(this.#placed(name))
     return node?.up ? node : undefined
   }
 

@@ -110,6 +110,16 @@ test('a moved coordinator is found where it is', async () => {
   await wire.close()
 })
 
+test('a group that was moved to a broker is coordinated by another one when that stops', async () => {
+  await using broker = await Broker.start({ brokers: 2 })
+  const wire = await Wire.connect(env, broker.bootstrap[0] ?? '')
+  broker.moveController('g', 2)
+  await broker.stopListener(2)
+  const found = await wire.ask(FindCoordinator, 4, { keyType: 0, coordinatorKeys: ['g'] })
+  assert.equal(found.coordinators[0]?.nodeId, 1)
+  await wire.close()
+})
+
 test('an older Kafka is played by lower versions, and one that is not spoken ends the connection', async () => {
   await using broker = await Broker.start({
     topics: { t: 1 },
