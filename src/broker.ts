@@ -1,9 +1,11 @@
 /** The embedded broker: a Kafka broker in this process, for tests, for development, for small things. */
 import type { Log } from './base/env.ts'
+import { PlayheadError } from './base/error.ts'
 import { nodeCpu } from './base/node/cpu.ts'
 import { nodeFiles } from './base/node/files.ts'
 import { nodeEnv } from './base/node/env.ts'
 import { type Broker, type BrokerOptions, startBroker } from './broker/broker.ts'
+import { isLoopback } from './broker/server.ts'
 import { JournalStore } from './store/journal.ts'
 import { MemoryStore } from './store/memory.ts'
 
@@ -23,6 +25,8 @@ export interface StartOptions extends BrokerOptions {
    * however sudden, as Apache Kafka by default. Default 'fsync'; in memory there is neither.
    */
   readonly durability?: 'fsync' | 'os' | undefined
+  /** Must be true for a `host` that others than this machine reach: nobody has to show who they are. */
+  readonly open?: boolean | undefined
   /** Takes what the broker has to say. Default: warnings and errors go to standard error. */
   readonly log?: Log | undefined
 }
@@ -35,7 +39,11 @@ const Broker = {
    * in use, or damaged. What had been opened by then is closed.
    */
   async start(options: StartOptions = {}): Promise<Broker> {
-    const { log, dataDir, durability = 'fsync' } = options
+    const { log, dataDir, durability = 'fsync', host = '127.0.0.1' } = options
+    if (!isLoopback(host) && options.open !== true) {
+      const message = `at ${host} anyone may read, write and rewind everything: say \`open: true\` if that is meant`
+      throw new PlayheadError('INVALID_ARGUMENT', message)
+    }
     const env = nodeEnv({ cpu: nodeCpu(), ...(log && { log }) })
     if (dataDir === undefined) return startBroker({ env, store: new MemoryStore() }, options)
     const files = nodeFiles(dataDir)

@@ -115,6 +115,13 @@ export class BrokerCluster {
   load(): void {
     const { catalog, groups, transactions } = this.#state
     catalog.load()
+    for (const { name, partitions } of catalog.topics.values()) {
+      for (const { index, log } of partitions) {
+        if (!log.damaged) continue
+        const where = { topic: name, partition: index }
+        this.env.log.error('a partition is damaged: it can be read around the damage only', where)
+      }
+    }
     groups.load()
     // Last: it may end a transaction whose time is up, with its markers and offsets.
     transactions.load()

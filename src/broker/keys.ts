@@ -20,8 +20,6 @@ export const spaces = {
   producer: 0x06,
   /** By topic id, partition, last offset: aborted transactions. */
   aborted: 0x07,
-  /** By topic id: a topic that was deleted, and whose logs are not all gone. */
-  garbage: 0x08,
   /** By transactional id. */
   transaction: 0x10,
   /** By group: see group-host.ts. */

@@ -47,6 +47,8 @@ export class Log {
   /** The latest timestamp, and the base offset of the first batch that has it; -1: there is none. */
   maxTimestamp = -1
   maxTimestampOffset = -1
+  /** Its end could not be read: nothing is appended, as offsets behind it may have been given. */
+  damaged = false
   #indexedPosition = -Infinity
 
   constructor(
@@ -102,7 +104,9 @@ export class Log {
     for (const piece of this.#bytesOf(from, to)) {
       const first = pieces.length === 0
       if (bytes + piece.length > maxBytes && !(first && atLeastOne)) break
-      nextOffset = this.#open(piece).nextOffset
+      const batch = this.#intact(piece, first)
+      if (batch === undefined) break
+      nextOffset = batch.nextOffset
       pieces.push(piece)
       bytes += piece.length
       if (bytes >= maxBytes) break
@@ -199,6 +203,16 @@ export class Log {
     }
   }
 
+  /** A damaged batch ends what is read before it; who begins with it is told. */
+  #intact(bytes: Buffer, first: boolean): BatchView | undefined {
+    try {
+      return this.#open(bytes)
+    } catch (error) {
+      if (first) throw error
+      return undefined
+    }
+  }
+
   #open(bytes: Buffer): BatchView {
     try {
       const batch = onlyBatch(bytes)
@@ -237,10 +251,19 @@ export class Log {
       this.maxTimestampOffset = entry.maxTimestampOffset
     }
     const range = { from: numberKey(this.#batches, from), to: afterAll(this.#batches) }
-    for (const { value } of this.#store.range(range)) {
-      const batch = this.#open(value)
-      this.#count(batch.baseOffset, value.length, batch.maxTimestamp)
+    for (const { key, value } of this.#store.range(range)) this.#recoverBatch(numberOf(key), value)
+  }
+
+  #recoverBatch(baseOffset: number, bytes: Buffer): void {
+    try {
+      const batch = this.#open(bytes)
+      this.#count(baseOffset, bytes.length, batch.maxTimestamp)
       this.endOffset = batch.nextOffset
+    } catch (error) {
+      if (!(error instanceof PlayheadError && error.code === 'CORRUPT_RECORDS')) throw error
+      this.damaged = true
+      this.#count(baseOffset, bytes.length, -1)
+      this.endOffset = baseOffset + 1
     }
   }
 

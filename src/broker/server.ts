@@ -98,6 +98,6 @@ export class Server {
 }
 
 /** A whole test suite comes from one address, and is no attack. */
-function isLoopback(host: string): boolean {
-  return host === '::1' || /^(::ffff:)?127\./.test(host)
+export function isLoopback(host: string): boolean {
+  return host === '::1' || host === 'localhost' || /^(::ffff:)?127\./.test(host)
 }

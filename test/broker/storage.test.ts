@@ -5,10 +5,13 @@ import { Disk } from '../../sim/world/disk.ts'
 import type { Log } from '../../src/base/env.ts'
 import { nodeCpu } from '../../src/base/node/cpu.ts'
 import { nodeEnv } from '../../src/base/node/env.ts'
+import { spaces } from '../../src/broker/keys.ts'
+import { Changes, type Store } from '../../src/base/store.ts'
 import { startBroker } from '../../src/broker/broker.ts'
 import { CreateTopics } from '../../src/protocol/api/create-topics.ts'
 import { OffsetCommit } from '../../src/protocol/api/offset-commit.ts'
 import { KafkaError } from '../../src/protocol/errors.ts'
+import { MemoryStore } from '../../src/store/memory.ts'
 import { JournalStore } from '../../src/store/journal.ts'
 import { Wire, batchOf, recordsOf } from './wire.ts'
 
@@ -89,3 +92,43 @@ test('after a failed sync nothing is acknowledged any more, and reads go on', as
   await wire.close()
   await broker.close()
 })
+
+test('damage in one partition is said and never delivered, and the others go on', async () => {
+  const store = new MemoryStore()
+  let broker = await startBroker({ env, store: durable(store) }, { topics: { t: 2 } })
+  let wire = await Wire.connect(env, broker.bootstrap[0] ?? '')
+  for (const value of ['a', 'b', 'c']) await wire.produce('t', 0, batchOf([value]))
+  await wire.produce('t', 1, batchOf(['other']))
+  await wire.close()
+  await broker.close()
+
+  const log = { from: Buffer.from([spaces.log]), to: Buffer.from([spaces.log + 1]) }
+  const [, second] = [...store.range(log)]
+  assert(second)
+  const bytes = Buffer.from(second.value)
+  bytes[bytes.length - 2] = 0x7f
+  await store.commit(new Changes().put(second.key, bytes))
+
+  broker = await startBroker({ env, store: durable(store) })
+  wire = await Wire.connect(env, broker.bootstrap[0] ?? '')
+  const { KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE } = KafkaError
+  assert.deepEqual(recordsOf((await wire.fetch('t', 0, 0)).records), ['0:a'])
+  assert.equal((await wire.fetch('t', 0, 1)).errorCode, CORRUPT_MESSAGE)
+  assert.equal((await wire.produce('t', 0, batchOf(['d']))).errorCode, KAFKA_STORAGE_ERROR)
+  assert.deepEqual(recordsOf((await wire.fetch('t', 0, 2)).records), ['2:c'])
+  assert.equal((await wire.produce('t', 1, batchOf(['more']))).baseOffset, 1)
+  assert.deepEqual(recordsOf((await wire.fetch('t', 1, 0)).records), ['0:other', '1:more'])
+  await wire.close()
+  await broker.close()
+})
+
+/** A store that outlives its broker, and is read as one on a disk is. */
+function durable(store: MemoryStore): Store {
+  return {
+    durability: 'os',
+    get: key => store.get(key),
+    range: bounds => store.range(bounds),
+    commit: changes => store.commit(changes),
+    close: async () => {}
+  }
+}

@@ -139,6 +139,7 @@ function deliver(
   const stranger = view && transactionFault(request, view, partition, context, appends)
   if (stranger) return failed(index, stranger)
   if (batch instanceof Fault) return failed(index, batch.code, batch.message)
+  if (partition.log.damaged) return failed(index, KafkaError.KAFKA_STORAGE_ERROR)
   if (beginsAmidst(batch, partition, context)) {
     return failed(index, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER)
   }
