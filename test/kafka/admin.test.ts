@@ -38,7 +38,7 @@ test("W11: a group without members is rewound at once, by a commit that Kafka's 
   const group = kafka.uniqueName('empty')
   await admin.createTopics([{ topic, partitions: 1 }])
   await kafka.tool('producer-perf-test', ...perf(topic, 100))
-  await admin.rewind(await admin.planRewind(group, { topics: [topic], to: 'latest' }))
+  await admin.rewind(await admin.planRewind(group, { create: true, topics: [topic], to: 'latest' }))
   const sum = async () => (await admin.offsets(group)).reduce((all, { offset }) => all + offset, 0)
   assert.equal(await sum(), 100)
 
@@ -76,7 +76,10 @@ test('a plan names a partition that is not there, and then nothing is planned', 
   const group = kafka.uniqueName('nothing')
   await admin.createTopics([{ topic, partitions: 1 }])
   const to = [0, 1].map(partition => ({ topic, partition, offset: 0 }))
-  await assert.rejects(admin.planRewind(group, { to }), { code: 'UNKNOWN_PARTITION', partition: 1 })
+  await assert.rejects(admin.planRewind(group, { create: true, to }), {
+    code: 'UNKNOWN_PARTITION',
+    partition: 1
+  })
   await assert.rejects(admin.planRewind(group, { to: 'earliest' }), { code: 'UNKNOWN_GROUP' })
 })
 
@@ -85,7 +88,9 @@ test('a reset by another tool after a rewind counts, and a rewind after that cou
   const group = kafka.uniqueName('foreign')
   await admin.createTopics([{ topic, partitions: 1 }])
   await kafka.tool('producer-perf-test', ...perf(topic, 50))
-  await admin.rewind(await admin.planRewind(group, { topics: [topic], to: { offset: 30 } }))
+  await admin.rewind(
+    await admin.planRewind(group, { create: true, topics: [topic], to: { offset: 30 } })
+  )
   const reset = ['--reset-offsets', '--execute', '--topic', topic, '--group', group]
   await kafka.tool('consumer-groups', ...reset, '--to-offset', '20')
   const committed = async () => (await admin.lag(group))[0]?.committed
@@ -99,7 +104,9 @@ test('skipping forward is refused unless it is allowed', async () => {
   const group = kafka.uniqueName('skip')
   await admin.createTopics([{ topic, partitions: 1 }])
   await kafka.tool('producer-perf-test', ...perf(topic, 10))
-  await admin.rewind(await admin.planRewind(group, { topics: [topic], to: 'earliest' }))
+  await admin.rewind(
+    await admin.planRewind(group, { create: true, topics: [topic], to: 'earliest' })
+  )
   const plan = await admin.planRewind(group, { to: 'latest' })
   await assert.rejects(admin.rewind(plan), { code: 'REWIND_REFUSED', message: /skip 10 offsets/ })
   await admin.rewind(plan, { allowSkip: true })

@@ -9,6 +9,7 @@ import { silentLog } from '../../src/base/node/log.ts'
 import { Client } from '../../src/client/client.ts'
 import { ledgerOf, readSlots, writeEntries } from '../../src/client/ledger.ts'
 import { effective } from '../../src/group/ledger/position.ts'
+import { OffsetCommit } from '../../src/protocol/api/offset-commit.ts'
 import { nextSequence, type Sequence } from '../../src/protocol/embedded/rewind-envelope.ts'
 import { kafka, type OwnCluster } from './cluster.ts'
 import { SeverableNet } from './rewind/severed.ts'
@@ -45,7 +46,7 @@ test('W4 precedence: of 100 rewinds beside a commit given up at a hanging coordi
   const { group, coordinator } = await splitGroup()
   const ledger = ledgerOf(group)
   await caller.admin().createTopics([{ topic, partitions: 1, replicationFactor: 1 }])
-  await fill(caller as never, topic, 1, 1_000)
+  await fill(caller, topic, 1, 1_000)
   const { topicId } = await caller.cluster.topic(topic)
   const port = Number(own.bootstrap[coordinator]?.split(':')[1])
   const real = nodeEnv({ log: silentLog })
@@ -85,7 +86,10 @@ test('W4 precedence: of 100 rewinds beside a commit given up at a hanging coordi
     // The commit is written, and given up. What it would commit is the end: 1,000.
     net.hold(port)
     const given = consumer.commit().catch(() => {})
-    await new Promise(resolve => setTimeout(resolve, 5))
+    // Where the connection is just being made anew, it is not written, and nothing can come late.
+    const soon = performance.now() + 200
+    const written = () => net.holds(port, OffsetCommit.key)
+    await eventually(() => written() || performance.now() > soon, 'the commit is written')
     const arrive = net.sever(port)
     const now = Date.now()
     last = nextSequence(now, [last], 'late')
@@ -104,7 +108,7 @@ test('W4 precedence: of 100 rewinds beside a commit given up at a hanging coordi
     }
     await writeEntries(caller.cluster, ledger, [{ topic, partition: 0, entry }])
     // The owner jumps, and its acknowledgement waits at the coordinator, behind or before the commit given up.
-    await new Promise(resolve => setTimeout(resolve, 2 * rewindCheckMs))
+    await eventually(() => consumer.rewindOf({ topic, partition: 0 }) === last, 'it jumped')
     await own.resume(coordinator)
     const late = new Promise<void>(resolve => {
       setTimeout(() => {

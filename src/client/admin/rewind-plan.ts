@@ -48,6 +48,8 @@ export interface Which {
   readonly topics?: readonly string[] | undefined
   /** These partitions. Neither: all that the group has committed or has members for. */
   readonly partitions?: readonly TopicPartition[] | undefined
+  /** Allow a group that doesn't exist: it begins where it is rewound to. Default false. */
+  readonly create?: boolean | undefined
   /** The ledger group. Default: the group's name and '.rewind'. */
   readonly ledger?: string | undefined
 }
@@ -166,7 +168,10 @@ async function surveyOf(
     cluster.listTopics(options)
   ])
   // A reset would make the group, and a mistyped name would look like a success.
-  if (!description || description.state === 'Dead') throw unknownGroup(group)
+  if (!description || (description.state === 'Dead' && !which.create)) {
+    const message = `there is no group '${group}'; \`create\` says that it is to begin there`
+    throw new PlayheadError('UNKNOWN_GROUP', message, { group })
+  }
   const known = new Map(topics.map(topic => [topic.topic, topic]))
   const idOf = (topic: string) => known.get(topic)?.topicId ?? null
   const slots = await readSlots(cluster, group, ledger, null, idOf, options)

@@ -366,14 +366,14 @@ export class Rewinder implements StartSeam {
       bySequence.set(move.entry.sequence, [...same, move])
     }
     for (const same of bySequence.values()) {
+      let why: string | null = `did not end within ${onRewindTimeoutMs} ms`
       const call = async (): Promise<unknown> => onRewind(rewoundOf(same))
-      let failure: unknown = null
-      const done = call().catch((error: unknown) => (failure = { error }))
-      const inTime = await this.#within(onRewindTimeoutMs, done)
-      if (inTime && failure === null) continue
-      const why = inTime
-        ? `threw: ${String((failure as unknown as { error: unknown }).error)}`
-        : `did not end within ${onRewindTimeoutMs} ms`
+      const done = call().then(
+        () => (why = null),
+        (error: unknown) => (why = `threw: ${String(error)}`)
+      )
+      await this.#within(onRewindTimeoutMs, done)
+      if (why === null) continue
       const message = `group '${group}': onRewind ${why}. The rewind goes on`
       this.#host.events.emit('error', {
         error: new PlayheadError('BROKER_ERROR', message, { group })

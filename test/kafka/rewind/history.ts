@@ -13,7 +13,6 @@ export interface Order {
   readonly node: string
   readonly inc: number
   readonly file: string
-  readonly handleMs?: number
   readonly commitIntervalMs?: number
   readonly rewindCheckMs?: number
   readonly partitionMaxBytes?: number

@@ -3,7 +3,6 @@
  * before survives, as each line is written synchronously. Run by `team.ts`; its order is the one argument, as JSON.
  */
 import { openSync, writeSync } from 'node:fs'
-import { setTimeout as wait } from 'node:timers/promises'
 import { Playhead } from '../../../src/index.ts'
 import type { Line, Order } from './history.ts'
 
@@ -65,5 +64,4 @@ for await (const batch of consumer.batches()) {
     offsets.push(offset)
   }
   write({ k: 'batch', member, tp, rewindId, offsets })
-  if (order.handleMs) await wait(order.handleMs)
 }

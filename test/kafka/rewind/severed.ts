@@ -53,6 +53,13 @@ export class SeverableNet implements Net {
     for (const line of this.#to(port)) line.held ??= []
   }
 
+  /** Whether a request to this API is among what is held. */
+  holds(port: number, apiKey: number): boolean {
+    return this.#to(port).some(({ held }) =>
+      held?.some(buffers => Buffer.concat(buffers).readInt16BE(4) === apiKey)
+    )
+  }
+
   /** Severs all connections to a port. What was held arrives when what this returns is called. */
   sever(port: number): () => void {
     const lines = this.#to(port)

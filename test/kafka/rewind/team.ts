@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Happened } from '../../../sim/history/events.ts'
 import type { RewindResult } from '../../../src/client/admin/rewind-result.ts'
-import type { Playhead } from '../../../src/index.ts'
+import type { Client } from '../../../src/client/client.ts'
 import { type Line, type Order, readHistory } from './history.ts'
 
 export type TeamOptions = Omit<Order, 'node' | 'inc' | 'file'>
@@ -72,7 +72,7 @@ export class Team {
 
 /** Writes `count` records to each partition, whose values say where they are. */
 export async function fill(
-  client: Playhead,
+  client: Client,
   topic: string,
   partitions: number,
   count: number
@@ -91,16 +91,22 @@ export async function fill(
 }
 
 /** Resolves once `condition` holds; rejects when it doesn't within `timeoutMs`, with what it says then. */
-export async function eventually(
+export function eventually(
   condition: () => boolean | Promise<boolean>,
   what: string,
   timeoutMs = 30_000
 ): Promise<void> {
   const deadline = performance.now() + timeoutMs
-  while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${what}`)
-    await new Promise(resolve => setTimeout(resolve, 10))
-  }
+  return new Promise((resolve, reject) => {
+    const look = async (): Promise<void> => {
+      if (await condition()) return resolve()
+      if (performance.now() > deadline) {
+        return reject(new Error(`not within ${timeoutMs} ms: ${what}`))
+      }
+      setTimeout(() => look().catch(reject), 10)
+    }
+    look().catch(reject)
+  })
 }
 
 /** The two lines of a call in a history. */
