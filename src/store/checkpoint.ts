@@ -76,21 +76,17 @@ export class Checkpoint {
   }
 }
 
-export interface CheckpointEntry {
-  readonly key: string
-  readonly segment: number
-  readonly at: number
-  readonly length: number
-  readonly value: Buffer | undefined
-}
+/** Arguments rather than an object, as a start reads very many. */
+export type EntryReader = (
+  key: string,
+  segment: number,
+  at: number,
+  length: number,
+  value: Buffer | undefined
+) => void
 
 /** Tells the entries of a checkpoint. Throws CORRUPT_RECORDS when it is not whole. */
-export function readCheckpoint(
-  name: string,
-  file: File,
-  cpu: Cpu,
-  tell: (entry: CheckpointEntry) => void
-): void {
+export function readCheckpoint(name: string, file: File, cpu: Cpu, tell: EntryReader): void {
   const damaged = () => new PlayheadError('CORRUPT_RECORDS', `${name} is damaged`)
   if (typeof readHead(file.read(0, headBytes)) !== 'number') throw damaged()
   let position = headBytes
@@ -103,20 +99,20 @@ export function readCheckpoint(
   }
 }
 
-function readEntries(payload: Buffer, tell: (entry: CheckpointEntry) => void): void {
+function readEntries(payload: Buffer, tell: EntryReader): void {
   let position = 0
   while (position < payload.length) {
     const keyLength = payload.readUInt16BE(position)
     const length = payload.readUInt32BE(position + 10)
     const inline = payload[position + 14] === 1
     const keyEnd = position + 15 + keyLength
-    tell({
-      key: payload.toString('latin1', position + 15, keyEnd),
-      segment: payload.readUInt32BE(position + 2),
-      at: payload.readUInt32BE(position + 6),
+    tell(
+      payload.toString('latin1', position + 15, keyEnd),
+      payload.readUInt32BE(position + 2),
+      payload.readUInt32BE(position + 6),
       length,
-      value: inline ? Buffer.from(payload.subarray(keyEnd, keyEnd + length)) : undefined
-    })
+      inline ? Buffer.from(payload.subarray(keyEnd, keyEnd + length)) : undefined
+    )
     position = inline ? keyEnd + length : keyEnd
   }
 }

@@ -143,9 +143,9 @@ async function loadCheckpoint(
   const name = checkpointName(number)
   const file = await files.open(name)
   try {
-    readCheckpoint(name, file, cpu, ({ key, segment, ...place }) => {
-      index.set(key, { ...place, segment: index.segment(segment) })
-    })
+    readCheckpoint(name, file, cpu, (key, segment, at, length, value) =>
+      index.set(key, { segment: index.segment(segment), at, length, value })
+    )
   } finally {
     await file.close()
   }
