@@ -5,9 +5,9 @@ import { type BrokerActor, brokerNode } from './actors/broker.ts'
 import { askRewind } from './actors/rewinder.ts'
 import type { Stage } from './actors/stage.ts'
 import type { Action } from './plan/plan.ts'
-import type { Disk } from './world/store.ts'
+import type { Storage } from './world/store.ts'
 
-export function playActions(stage: Stage, broker: BrokerActor, disk: Disk): void {
+export function playActions(stage: Stage, broker: BrokerActor, disk: Storage): void {
   const { world, plan } = stage
   const from = world.clock.monotonic()
   for (const action of plan.actions) {
@@ -17,7 +17,7 @@ export function playActions(stage: Stage, broker: BrokerActor, disk: Disk): void
   }
 }
 
-function play(stage: Stage, broker: BrokerActor, disk: Disk, action: Action): void {
+function play(stage: Stage, broker: BrokerActor, disk: Storage, action: Action): void {
   const { world } = stage
   const later = (then: () => void) => {
     if ('forMs' in action) world.clock.after(action.forMs, then)

@@ -19,7 +19,8 @@ import { type Happened, Violation } from './history/events.ts'
 import { brokerDoes, playActions } from './nemesis.ts'
 import type { Plan } from './plan/plan.ts'
 import { SeededRandom } from './world/random.ts'
-import { Disk } from './world/store.ts'
+import { JournalDisk } from './world/journal.ts'
+import { type Storage, TransactionDisk } from './world/store.ts'
 import { World } from './world/world.ts'
 
 /** After the faults: until all works again, and until all is closed. */
@@ -96,7 +97,7 @@ export async function run(plan: Plan, options: RunOptions = {}): Promise<Outcome
 
 async function play(stage: Stage, behind: () => string): Promise<void> {
   const { world, plan } = stage
-  const disk = new Disk(plan.durability, new SeededRandom(BigInt(plan.seed)).split('disk'))
+  const disk = diskOf(plan)
   const broker = addNodes(stage, disk)
   world.watch()
   world.start(brokerNode)
@@ -115,7 +116,15 @@ async function play(stage: Stage, behind: () => string): Promise<void> {
   await closeBroker(stage, broker)
 }
 
-function addNodes(stage: Stage, disk: Disk): BrokerActor {
+/** Half the plans have the store that a user's broker has, half one that can do less and is simpler. */
+function diskOf({ seed, durability, store }: Plan): Storage {
+  const random = new SeededRandom(BigInt(seed)).split('disk')
+  return store === 'journal'
+    ? new JournalDisk(durability, random)
+    : new TransactionDisk(durability, random)
+}
+
+function addNodes(stage: Stage, disk: Storage): BrokerActor {
   const { world, plan } = stage
   const offset = (name: string) => plan.wallOffsetsMs[name] ?? 0
   const broker = brokerActor(() => stage, disk, new Tap(world))

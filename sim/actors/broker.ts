@@ -1,7 +1,7 @@
 /** The embedded broker on its node, restarted with the disk that its last process left. */
 import { PlayheadError } from '../../src/base/error.ts'
 import { type BrokerOptions, type EmbeddedBroker, startBroker } from '../../src/broker/broker.ts'
-import type { Disk } from '../world/store.ts'
+import type { Storage } from '../world/store.ts'
 import type { Program } from '../world/world.ts'
 import type { Stage } from './stage.ts'
 import { putTap, type Tap } from './tap.ts'
@@ -19,13 +19,12 @@ export function bootstrapOf(brokers: number): string[] {
   return Array.from({ length: brokers }, (_, i) => `${brokerNode}:${port + i}`)
 }
 
-export function brokerActor(stage: () => Stage, disk: Disk, tap: Tap): BrokerActor {
+export function brokerActor(stage: () => Stage, disk: Storage, tap: Tap): BrokerActor {
   const actor: BrokerActor = {
     running: undefined,
     program: async process => {
       const { plan, world } = stage()
       actor.running = undefined
-      const store = disk.open(process.env.clock)
       const { topics, brokers } = plan
       const options: BrokerOptions = {
         host: brokerNode,
@@ -42,6 +41,7 @@ export function brokerActor(stage: () => Stage, disk: Disk, tap: Tap): BrokerAct
       putTap(process, tap)
       let broker: EmbeddedBroker
       try {
+        const store = await disk.open(process.env)
         broker = await startBroker({ env: process.env, store }, options)
       } catch (error) {
         // With a full disk it does not come up; somebody starts it again.

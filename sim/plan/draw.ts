@@ -30,6 +30,7 @@ export function drawPlan(seed: bigint, worlds: readonly WorldName[]): Plan {
     seed: `0x${seed.toString(16)}`,
     ...plan,
     durability,
+    store: random.pick(['journal', 'simulated']),
     sessionTimeoutMs: random.pick([3_000, 6_000, 10_000]),
     heartbeatIntervalMs: random.pick([300, 1_000]),
     wire: drawWire(random),
@@ -53,7 +54,7 @@ function drawProducers(random: SeededRandom, world: WorldName): ProducerPlan[] {
     const idempotent = idempotence && random.chance(0.85)
     return {
       name: `p${i + 1}`,
-      everyMs: random.pick([50, 100, 300]),
+      everyMs: random.pick([100, 200, 500]),
       burst: random.pick([1, 1, 3]),
       bytes: random.pick([0, 10, 100, 1_000]),
       compression: random.pick(['none', 'none', 'gzip']),
@@ -85,7 +86,7 @@ function drawMembers(random: SeededRandom, topics: readonly TopicPlan[]): Member
       rewindCheckMs: checkMs,
       fetchMaxBytes: random.pick([1, 1_000, 8 * 1024 * 1024]),
       partitionMaxBytes: random.pick([1, 1_000, 1024 * 1024]),
-      fetchMaxWaitMs: random.pick([10, 100, 500]),
+      fetchMaxWaitMs: random.pick([50, 500, 500]),
       bufferMaxBytes: random.pick([1, 10_000, 48 * 1024 * 1024]),
       concurrency: random.pick([1, 2, 16]),
       handlerMs: random.pick([0, 0, 1, 20, 200]),

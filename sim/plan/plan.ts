@@ -4,7 +4,6 @@
  * as they did.
  */
 import type { Compression } from '../../src/base/env.ts'
-import type { Durability } from '../../src/base/store.ts'
 import type { WireFaults } from '../world/wire.ts'
 
 export interface Plan {
@@ -13,7 +12,9 @@ export interface Plan {
   readonly world: WorldName
   /** Brokers of the cluster: listeners of one process. */
   readonly brokers: number
-  readonly durability: Durability
+  readonly durability: 'fsync' | 'os'
+  /** The broker's own journal on a simulated disk, or a simulated store. */
+  readonly store: 'journal' | 'simulated'
   /** Of groups. */
   readonly sessionTimeoutMs: number
   readonly heartbeatIntervalMs: number

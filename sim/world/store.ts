@@ -7,7 +7,7 @@
  *   memory  nothing survives the process
  */
 import { assert } from '../../src/base/assert.ts'
-import type { Clock } from '../../src/base/env.ts'
+import type { Clock, Cpu, Log } from '../../src/base/env.ts'
 import { PlayheadError } from '../../src/base/error.ts'
 import {
   Changes,
@@ -19,6 +19,17 @@ import {
 import { MemoryStore } from '../../src/store/memory.ts'
 import type { SeededRandom } from './random.ts'
 
+/** What of a node outlives its processes. */
+export interface Storage {
+  /** From now on writes fail: full, or broken. */
+  failing: boolean
+  /** The store as a process opens it. */
+  open(env: { readonly clock: Clock; readonly cpu: Cpu; readonly log: Log }): Promise<Store>
+  /** The process ended. Of what was not reported, some reached the disk. */
+  crashed(): void
+  lostPower(): void
+}
+
 interface Transaction {
   readonly given: Changes
   /** As it was at the commit: the given one is not to be touched until it is reported. */
@@ -29,7 +40,7 @@ interface Transaction {
 /** All keys: a key has at most 1,024 bytes. */
 const everything: Range = { from: Buffer.alloc(0), to: Buffer.alloc(1025, 0xff) }
 
-export class Disk {
+export class TransactionDisk implements Storage {
   readonly durability: Durability
   /** What is safe from any loss, and then what is not, in order. */
   #safe = new MemoryStore()
@@ -47,8 +58,7 @@ export class Disk {
     this.#random = random
   }
 
-  /** The store as a process opens it. */
-  open(clock: Clock): SimulatedStore {
+  async open({ clock }: { readonly clock: Clock }): Promise<SimulatedStore> {
     assert(this.#unsafe.length === 0, 'a disk is opened after a close, a crash or a power loss')
     return new SimulatedStore(this, clock, copyOf(this.#safe), this.#random)
   }
@@ -67,7 +77,6 @@ export class Disk {
     apply(this.#safe, transaction.copy)
   }
 
-  /** The process ended. Of what was not reported, some reached the disk. */
   crashed(): void {
     this.era++
     if (this.durability === 'memory') this.#safe = new MemoryStore()
@@ -96,7 +105,7 @@ export class Disk {
 
 export class SimulatedStore implements Store {
   readonly durability: Durability
-  readonly #disk: Disk
+  readonly #disk: TransactionDisk
   readonly #clock: Clock
   readonly #view: MemoryStore
   readonly #random: SeededRandom
@@ -105,7 +114,7 @@ export class SimulatedStore implements Store {
   #last: Promise<void> = Promise.resolve()
   #failed = false
 
-  constructor(disk: Disk, clock: Clock, view: MemoryStore, random: SeededRandom) {
+  constructor(disk: TransactionDisk, clock: Clock, view: MemoryStore, random: SeededRandom) {
     this.durability = disk.durability
     this.#disk = disk
     this.#clock = clock

@@ -11,7 +11,7 @@ import { VirtualClock } from './clock.ts'
 import { simulatedCpu } from './cpu.ts'
 import { type LogLevel, Process } from './process.ts'
 import { SeededRandom } from './random.ts'
-import type { Disk } from './store.ts'
+import type { Storage } from './store.ts'
 import { FaultyWire, type WireFaults } from './wire.ts'
 
 /** What runs on a node. Called for each of its processes; must not reject. */
@@ -21,7 +21,7 @@ interface Node {
   readonly name: string
   readonly program: Program
   readonly wallOffsetMs: number
-  readonly disk: Disk | undefined
+  readonly disk: Storage | undefined
   incarnation: number
   process: Process | undefined
   /** Its program has come to its end. */
@@ -104,7 +104,7 @@ export class World {
 
   // ── Nodes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  addNode(name: string, program: Program, wallOffsetMs = 0, disk?: Disk): void {
+  addNode(name: string, program: Program, wallOffsetMs = 0, disk?: Storage): void {
     this.network.node(name)
     this.#nodes.set(name, {
       name,

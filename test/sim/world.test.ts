@@ -8,7 +8,7 @@ import { VirtualClock } from '../../sim/world/clock.ts'
 import { simulatedCpu } from '../../sim/world/cpu.ts'
 import { Process } from '../../sim/world/process.ts'
 import { SeededRandom } from '../../sim/world/random.ts'
-import { Disk } from '../../sim/world/store.ts'
+import { TransactionDisk } from '../../sim/world/store.ts'
 
 function world(seed = 1) {
   const clock = new VirtualClock()
@@ -96,15 +96,17 @@ test('what the process holds on to is known', async () => {
 /** Writes 0, 1, 2 … and loses it all somewhere: what is found again, and how many were reported. */
 async function lose(durability: 'fsync' | 'os', how: 'crashed' | 'lostPower', seed: number) {
   const clock = new VirtualClock()
-  const disk = new Disk(durability, new SeededRandom(seed))
-  const store = disk.open(clock)
+  const disk = new TransactionDisk(durability, new SeededRandom(seed))
+  const store = await disk.open({ clock })
   let reported = 0
   for (let i = 0; i < 20; i++) {
     void store.commit(new Changes().put(Buffer.from([i]), Buffer.from('x'))).then(() => reported++)
   }
   await clock.advance(10)
   disk[how]()
-  const found = [...disk.open(clock).range({ from: Buffer.from([0]), to: Buffer.from([99]) })]
+  const found = [
+    ...(await disk.open({ clock })).range({ from: Buffer.from([0]), to: Buffer.from([99]) })
+  ]
   // A prefix, without holes.
   found.forEach(({ key }, i) => assert.equal(key[0], i))
   return { found: found.length, reported }
@@ -135,8 +137,8 @@ test('without fsync a crash keeps what was reported, and a power loss may not', 
 
 test('a disk that fails writes nothing, and the process cannot write again', async () => {
   const clock = new VirtualClock()
-  const disk = new Disk('fsync', new SeededRandom(1))
-  const store = disk.open(clock)
+  const disk = new TransactionDisk('fsync', new SeededRandom(1))
+  const store = await disk.open({ clock })
   disk.failing = true
   const failed = store.commit(new Changes().put(Buffer.from('a'), Buffer.from('x')))
   await assert.rejects(clock.play(failed), { code: 'STORAGE_FAILED' })
