@@ -44,6 +44,9 @@ export interface BrokerClusterOptions {
   readonly settings: ClusterSettings
 }
 
+/** Partitions that got a new leader, and in which epoch. */
+type Elections = ReadonlyMap<Partition, number>
+
 const clusterKey = Buffer.from([spaces.meta, 0])
 
 /** Producer ids are stored in blocks of so many, so that giving one out seldom waits for the store. */
@@ -135,8 +138,9 @@ export class BrokerCluster {
   async open(): Promise<void> {
     const changes = new Changes()
     this.#reserveProducerIds(changes)
-    this.elect(changes)
+    const elected = this.elect(changes)
     await this.store.commit(changes)
+    for (const [partition, epoch] of elected) partition.led(epoch)
     this.#opened()
   }
 
@@ -179,7 +183,9 @@ export class BrokerCluster {
       this.#state = this.#newState()
       this.store.repaired()
       this.load()
-      this.elect(new Changes())
+      const changes = new Changes()
+      // When it fails again, this is tried again.
+      this.#store(this.elect(changes), changes).catch(() => {})
       // Who waits at a partition looks at its successor.
       for (const { partitions } of before.catalog.topics.values()) {
         for (const partition of partitions) partition.changed()
@@ -252,18 +258,26 @@ export class BrokerCluster {
   }
 
   /** Gives every partition a leader that is up, where its own is not, as far as there is one among its replicas. */
-  elect(changes: Changes): void {
+  elect(changes: Changes): Elections {
+    const elected = new Map<Partition, number>()
     const up = (id: number) => this.nodes.get(id)?.up ?? false
     for (const { partitions } of this.catalog.topics.values()) {
       for (const partition of partitions) {
-        if (up(partition.leader)) continue
+        if (up(partition.nextLeader)) continue
         // With fewer brokers than before the replicas may all be gone, but not the data: it is in this process.
         const known = partition.replicas.some(id => this.nodes.has(id))
         const candidates = known ? partition.replicas : [...this.nodes.keys()]
         const leader = candidates.find(up) ?? -1
-        if (leader !== partition.leader) partition.lead(leader, changes)
+        if (leader !== partition.nextLeader) elected.set(partition, partition.lead(leader, changes))
       }
     }
+    return elected
+  }
+
+  /** They lead once it is stored that they do. */
+  async #store(elected: Elections, changes: Changes): Promise<void> {
+    if (!changes.empty) await this.store.commit(changes)
+    for (const [partition, epoch] of elected) partition.led(epoch)
   }
 
   /** Moves a partition to another leader, as an election would. */
@@ -274,8 +288,7 @@ export class BrokerCluster {
     }
     this.#checkNode(node)
     const changes = new Changes()
-    partition.lead(node, changes)
-    await this.store.commit(changes)
+    await this.#store(new Map([[partition, partition.lead(node, changes)]]), changes)
   }
 
   moveCoordinator(kind: Coordinated, name: string, node: number): void {
@@ -287,8 +300,7 @@ export class BrokerCluster {
   async setNode(node: BrokerNode): Promise<void> {
     this.nodes.set(node.id, node)
     const changes = new Changes()
-    this.elect(changes)
-    if (!changes.empty) await this.store.commit(changes)
+    await this.#store(this.elect(changes), changes)
   }
 
   #checkNode(id: number): void {

@@ -29,6 +29,11 @@ export interface EpochStart {
   readonly startOffset: number
 }
 
+interface Elected {
+  readonly leader: number
+  readonly epoch: number
+}
+
 export interface AbortedInLog {
   readonly producerId: bigint
   readonly firstOffset: number
@@ -57,6 +62,8 @@ export class Partition {
   readonly #store: Store
   readonly #aborted: Buffer
   #epochs: readonly EpochStart[]
+  /** Not stored yet. */
+  #elected: Elected | undefined
   /** Transactions whose marker is in the log, but maybe not durable: by marker, the oldest first. */
   readonly #ending: { readonly firstOffset: number; readonly marker: number }[] = []
   readonly #watchers = new Set<Watcher>()
@@ -122,7 +129,7 @@ export class Partition {
   append(batch: BatchView, changes: Changes): number {
     const baseOffset = this.log.endOffset
     const lastOffset = baseOffset + batch.lastOffset - batch.baseOffset
-    stampOffset(batch.bytes, baseOffset, this.leaderEpoch)
+    stampOffset(batch.bytes, baseOffset, this.#writingEpoch)
     this.log.append(batch.bytes, lastOffset, batch.maxTimestamp, changes)
     this.producers.appended(batch, baseOffset, changes)
     return baseOffset
@@ -135,7 +142,7 @@ export class Partition {
   ): void {
     const { log } = this
     const marker = log.endOffset
-    const place = { coordinatorEpoch: 0, baseOffset: marker, leaderEpoch: this.leaderEpoch }
+    const place = { coordinatorEpoch: 0, baseOffset: marker, leaderEpoch: this.#writingEpoch }
     const bytes = transactionMarker({ ...end, ...place }, this.#cpu)
     log.append(bytes, onlyBatch(bytes).lastOffset, end.timestamp, changes)
     const { producerId, producerEpoch, timestamp } = end
@@ -177,17 +184,44 @@ export class Partition {
     for (const watcher of this.#watchers) watcher(bytes)
   }
 
-  /** Another broker leads from now on. */
-  lead(node: number, changes: Changes): void {
-    this.leader = node
-    this.leaderEpoch++
+  /**
+   * Another broker is to lead. Until that is stored (see `led`) nobody does, and the epoch is shown as it was: clients
+   * never go back to an older one, and would not find a leader any more if this one were lost with the process.
+   */
+  lead(node: number, changes: Changes): number {
+    const epoch = this.#writingEpoch + 1
+    this.#elected = { leader: node, epoch }
+    this.leader = -1
     if (this.#epochs.at(-1)?.startOffset === this.log.endOffset) {
       this.#epochs = this.#epochs.slice(0, -1)
     }
-    const start = { epoch: this.leaderEpoch, startOffset: this.log.endOffset }
-    this.#epochs = [...this.#epochs, start]
+    this.#epochs = [...this.#epochs, { epoch, startOffset: this.log.endOffset }]
     this.#save(changes)
     this.changed()
+    return epoch
+  }
+
+  /** The election of `epoch` is stored. If another came meanwhile, that one counts, once it is stored too. */
+  led(epoch: number): void {
+    if (this.#elected?.epoch !== epoch) return
+    this.leader = this.#elected.leader
+    this.leaderEpoch = epoch
+    this.#elected = undefined
+    this.changed()
+  }
+
+  /** Who leads once everything is stored. */
+  get nextLeader(): number {
+    return this.#elected?.leader ?? this.leader
+  }
+
+  get #shown(): Elected {
+    return { leader: this.leader, epoch: this.leaderEpoch }
+  }
+
+  /** What is appended now, a marker say, belongs to the epoch that comes. */
+  get #writingEpoch(): number {
+    return this.#elected?.epoch ?? this.leaderEpoch
   }
 
   /** Deletes what is below `offset`. */
@@ -225,7 +259,8 @@ export class Partition {
   }
 
   #save(changes: Changes): void {
-    const { replicas, leader, leaderEpoch, log } = this
+    const { replicas, log } = this
+    const { leader, epoch: leaderEpoch } = this.#elected ?? this.#shown
     const { startOffset, startPosition, compactedTo, compactedBytes } = log
     const start = { startOffset, startPosition, compactedTo, compactedBytes }
     const all = { replicas, leader, leaderEpoch, ...start, epochs: this.#epochs }
