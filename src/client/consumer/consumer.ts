@@ -137,6 +137,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
       )
     }
     this.#delivery.reader?.reportInHand()
+    this.#rewinder?.transactional()
     return this.#assignment.transactionOffsets(group, this.#group?.identity)
   }
 

@@ -4,7 +4,7 @@
  * entry its partitions jump, in one step, and are held while, one after the other,
  *
  *   - what runs on older records ends (its signal has fired), up to `rewindHandlerWaitMs`;
- *   - a commit on its way lands;
+ *   - a commit on its way lands, and a transaction that already has offsets of them ends;
  *   - `onRewind` is awaited, up to `onRewindTimeoutMs`;
  *   - the target is committed with the new sequence: that is the acknowledgement its caller waits for.
  *
@@ -12,11 +12,6 @@
  *
  * The check doesn't back off while there are no rewinds: it is one small request a second, and backing off would break
  * the promise that a quiet group is rewound within `rewindCheckMs` (docs/decisions/0010-rewind-check.md).
- *
- * A late commit: commit(100) is sent, its connection breaks, the target 50 is committed on a new one and acknowledged,
- * then the broker gets round to commit(100). The ledger keeps a new owner from starting there; this owner, while it
- * lives, reads the group back at each check for `doubtMs` after a commit whose outcome it doesn't know, and commits
- * again while that isn't what was last acknowledged.
  */
 import type { Timer } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
@@ -36,7 +31,9 @@ import {
 } from '../../protocol/embedded/rewind-envelope.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import { fetchOffsets } from '../../rpc/groups.ts'
-import type { Commits, CommitSlot } from './commits.ts'
+import { sleep } from '../../rpc/retry.ts'
+import type { Commits } from './commits.ts'
+import { Doubts } from './doubts.ts'
 import type { Events } from './events.ts'
 import { type GroupOffset, committedOffsets } from './offsets.ts'
 import type { TopicPartition } from './options.ts'
@@ -81,11 +78,12 @@ export interface RewinderHost {
   playheads(): Iterable<Playhead>
 }
 
-/** How long a commit of unknown outcome is looked out for. The ledger covers what comes later still. */
-const doubtMs = 300_000
 /** For the acknowledgement, before delivery goes on without it. It is still committed. */
 const acknowledgeMs = 5_000
 const checkTimeoutMs = 10_000
+/** For open transactions with offsets of rewound partitions to end: Kafka's default `transaction.timeout.ms`. */
+const transactionWaitMs = 60_000
+const stableLookMs = 50
 
 /** One partition on its way to an entry's target. */
 interface Move {
@@ -103,19 +101,20 @@ export class Rewinder implements StartSeam {
   readonly #starts = new Map<Playhead, Move>()
   /** Bounded replays under way. */
   readonly #windows = new Map<Playhead, Window>()
-  /** Commits to look out for, and until when. */
-  readonly #doubts = new Map<CommitSlot, number>()
+  readonly #doubts: Doubts
   readonly #closing = new AbortController()
   #timer: Timer | null = null
   #checking = false
-  #doubting: Promise<void> | null = null
   /** Look again as soon as the check under way is over. */
   #again = false
   /** Calls of `consumer.rewind` under way: they may come from inside a handler, which must not be waited for. */
   #ownCalls = 0
+  /** Offsets of this consumer go into transactions. */
+  #transactional = false
 
   constructor(host: RewinderHost) {
     this.#host = host
+    this.#doubts = new Doubts(host.cluster, host.settings.group, host.commits)
   }
 
   start(): void {
@@ -127,7 +126,7 @@ export class Rewinder implements StartSeam {
   close(): void {
     this.#timer?.cancel()
     this.#closing.abort(new PlayheadError('CLOSED', 'the consumer was closed'))
-    this.#doubts.clear()
+    this.#doubts.close()
     this.#windows.clear()
   }
 
@@ -145,6 +144,11 @@ export class Rewinder implements StartSeam {
     } finally {
       this.#ownCalls -= 1
     }
+  }
+
+  /** From now on, offsets of this consumer may be in a transaction that is still open. */
+  transactional(): void {
+    this.#transactional = true
   }
 
   // Starting
@@ -246,11 +250,7 @@ export class Rewinder implements StartSeam {
     }
     if (playheads.size === 0) return
     // The group's coordinator may be another broker, which hangs: that must not keep the ledger from being read.
-    if (this.#doubting === null) {
-      this.#doubting = this.#lookForDoubts()
-        .catch((error: unknown) => this.#checkFailed(error))
-        .finally(() => (this.#doubting = null))
-    }
+    this.#doubts.look().catch((error: unknown) => this.#checkFailed(error))
     await this.#lookForNews(playheads)
   }
 
@@ -318,6 +318,7 @@ export class Rewinder implements StartSeam {
     const { commits } = this.#host
     await this.#handlersEnd(moves)
     for (const { playhead } of moves) await commits.landed(playhead)
+    await this.#transactionsEnd(moves)
     await this.#announce(moves)
     const current = moves.filter(isCurrent)
     for (const { playhead, entry } of current) {
@@ -353,6 +354,38 @@ export class Rewinder implements StartSeam {
       `${names.join(', ')}: a handler runs on, ${rewindHandlerWaitMs} ms after its signal fired for a rewind: ` +
       'it runs beside the records from the target on; what it says is processed is not committed'
     this.#host.events.emit('error', { error: new PlayheadError('PROCESSING_TIMEOUT', message) })
+  }
+
+  /**
+   * Offsets that were sent into a transaction become the group's when it is committed, whenever that is: after the
+   * acknowledgement they would take its place. So it comes after them. (Offsets that weren't sent yet never will
+   * be: `transactionOffsets` throws, and the transaction is aborted.)
+   */
+  async #transactionsEnd(moves: readonly Move[]): Promise<void> {
+    if (!this.#transactional) return
+    const { cluster, settings } = this.#host
+    const { clock } = cluster.env
+    const deadline = clock.monotonic() + transactionWaitMs
+    const playheads = moves.filter(isCurrent).map(({ playhead }) => playhead)
+    // While our own `rewind()` runs, the open transaction may be that which waits for it.
+    while (this.#ownCalls === 0 && clock.monotonic() < deadline) {
+      if (await this.#isStable(playheads)) return
+      await sleep(clock, stableLookMs, [this.#closing.signal])
+    }
+    this.#doubts.add(playheads)
+    if (this.#ownCalls > 0) return
+    const message = `group '${settings.group}': a transaction with offsets from before a rewind is open for ${transactionWaitMs} ms`
+    this.#host.events.emit('error', { error: new PlayheadError('TIMED_OUT', message) })
+  }
+
+  async #isStable(playheads: readonly Playhead[]): Promise<boolean> {
+    const { cluster, settings } = this.#host
+    try {
+      return (await committedOffsets(cluster, settings.group, playheads)).unreadable.size === 0
+    } catch (error) {
+      if (error instanceof PlayheadError && error.retriable) return false
+      throw error
+    }
   }
 
   /** Awaits the application's `onRewind`, once for the moves of one rewind. */
@@ -407,37 +440,6 @@ export class Rewinder implements StartSeam {
     } finally {
       timer?.cancel()
       if (stop) signal.removeEventListener('abort', stop)
-    }
-  }
-
-  // Late commits
-
-  async #lookForDoubts(): Promise<void> {
-    const { cluster, settings, commits } = this.#host
-    const now = cluster.env.clock.monotonic()
-    for (const slot of commits.uncertain()) {
-      this.#doubts.set(slot, now + doubtMs)
-      commits.confirmed(slot)
-    }
-    for (const [slot, until] of this.#doubts) {
-      if (now >= until || !slot.playhead.alive) this.#doubts.delete(slot)
-    }
-    if (this.#doubts.size === 0) return
-    const asked = [...this.#doubts.keys()].map(slot => ({ slot, acked: slot.acked }))
-    const playheads = asked.map(({ slot }) => slot.playhead)
-    const { found } = await committedOffsets(cluster, settings.group, playheads)
-    for (const { slot, acked } of asked) {
-      const held = found.get(slot.playhead.key)
-      // Acknowledged meanwhile: what was read may be older.
-      if (acked === null || slot.acked !== acked || !slot.playhead.alive) continue
-      const commit = held ? readCommit(held.offset, held.metadata) : null
-      if (commit?.offset === acked.offset && commit.sequence === acked.mark.sequence) continue
-      if (commit?.sequence && commit.sequence > acked.mark.sequence) continue
-      cluster.env.log.info(
-        `group '${settings.group}': a late commit of ${nameOf(slot.playhead)} is put right`,
-        { found: commit?.offset ?? null, committed: acked.offset }
-      )
-      commits.again(slot)
     }
   }
 
