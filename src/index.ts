@@ -5,6 +5,7 @@ import { lineLog, type LogLevel } from './base/node/log.ts'
 import { Client } from './client/client.ts'
 import type { ClusterOptions } from './rpc/options.ts'
 
+/** What a client is made with: where the cluster is, how to get in, limits, and where messages go. */
 export interface PlayheadOptions extends ClusterOptions {
   /** The least level that is written to standard error. Default 'warn'. */
   readonly logLevel?: LogLevel | undefined
@@ -24,7 +25,24 @@ export class Playhead extends Client {
 }
 
 // The world and its errors
-export type { Compression, Env, Log, LogFields, TlsOptions } from './base/env.ts'
+export type {
+  Address,
+  Clock,
+  Compression,
+  Cpu,
+  Env,
+  ListenAddress,
+  Listener,
+  Log,
+  LogFields,
+  Net,
+  Random,
+  Socket,
+  SocketHandler,
+  Timer,
+  TlsOptions
+} from './base/env.ts'
+export { Secret } from './base/secret.ts'
 export { type LogLevel, silentLog } from './base/node/log.ts'
 export { type ErrorCode, type ErrorDetails, errorCodes, PlayheadError } from './base/error.ts'
 
@@ -37,12 +55,29 @@ export type { BrokerNode, Metadata, PartitionMetadata, TopicMetadata } from './r
 export type { ClusterOptions } from './rpc/options.ts'
 export { Again, type Backoff } from './rpc/retry.ts'
 export type { OauthToken } from './rpc/sasl/oauthbearer.ts'
-export type { SaslOptions } from './rpc/sasl/sasl.ts'
-export type { Api, RequestOf, ResponseOf } from './protocol/schema.ts'
+export type { PasswordOptions, SaslOptions } from './rpc/sasl/sasl.ts'
+export type {
+  Api,
+  ArrayField,
+  Default,
+  Field,
+  FieldOptions,
+  Fields,
+  Lane,
+  Message,
+  Read,
+  RequestOf,
+  ResponseOf,
+  Route,
+  ScalarType,
+  StructField,
+  Written
+} from './protocol/schema.ts'
 
 // Producers
 export type { Acks, ProducerOptions } from './client/producer/options.ts'
 export type { Partitioner, PartitionerInput } from './client/producer/partitioner.ts'
+export type { ProducerCluster } from './client/producer/outbox.ts'
 export type { Producer } from './client/producer/producer.ts'
 export {
   type BytesInput,
@@ -70,10 +105,10 @@ export type {
   ConsumerOptions,
   GroupOptions,
   GroupProtocol,
-  StartFrom,
-  TopicPartition,
-  TopicPartitionOffset
+  SeekTarget,
+  StartFrom
 } from './client/consumer/options.ts'
+export type { TopicPartition, TopicPartitionOffset } from './client/partition.ts'
 export { JumpedError, type JumpReason } from './client/consumer/playhead.ts'
 export type { PollOptions } from './client/consumer/readers.ts'
 export type { ConsumerBatch, ConsumerRecord } from './client/consumer/record.ts'
@@ -89,19 +124,37 @@ export type {
   CommittedPartition,
   SpokenApi
 } from './client/admin/admin.ts'
-export type { GroupDescription, GroupMember } from './client/admin/groups.ts'
-export type { PlanOptions, ReplayPlanOptions, RewindTarget } from './client/admin/rewind-plan.ts'
+export type { GroupDescription, GroupMember, GroupPartitionLag } from './client/admin/groups.ts'
+export type {
+  PlanOptions,
+  ReplayPlanOptions,
+  RewindScope,
+  RewindTarget
+} from './client/admin/rewind-plan.ts'
 export {
   RewindError,
   type RewindResult,
   type RewoundPartition,
   type RewoundState
 } from './client/admin/rewind-result.ts'
-export type { CancelledPartition, KnownRewind } from './client/admin/rewind-status.ts'
+export type {
+  CancelledPartition,
+  CancelOptions,
+  KnownRewind,
+  KnownRewoundPartition,
+  LedgerOptions
+} from './client/admin/rewind-status.ts'
 export type { RewindOptions } from './client/admin/rewind.ts'
-export type { Config, NewTopic } from './client/admin/topics.ts'
-export type { Duration, Moment } from './client/time.ts'
-export type { Owner, PlannedPartition, RewindPlan } from './group/ledger/plan.ts'
+export type { Config, ConfigsOf, NewTopic } from './client/admin/topics.ts'
+export type { Duration, Moment, UniformTarget } from './client/time.ts'
+export type { Commit } from './group/ledger/position.ts'
+export type {
+  Known as SurveyedPartition,
+  Owner,
+  PlannedPartition,
+  RewindPlan
+} from './group/ledger/plan.ts'
+export type { EntryState, RewindEntry, Sequence } from './protocol/embedded/rewind-envelope.ts'
 export type { ListedGroup, ListedGroups } from './rpc/groups.ts'
 export type { ListedOffset } from './rpc/partition-offsets.ts'
 export { Client } from './client/client.ts'

@@ -91,6 +91,7 @@ export { Reader } from './protocol/reader.ts'
 export type {
   Api,
   ArrayField,
+  Default,
   Field,
   FieldOptions,
   Fields,

@@ -1,7 +1,7 @@
 /** A member of a group: reads in one of the consumer's ways, handles what it gets, and takes down what it sees. */
 import { PlayheadError } from '../../src/base/error.ts'
 import { Consumer } from '../../src/client/consumer/consumer.ts'
-import type { TopicPartition } from '../../src/client/consumer/options.ts'
+import type { TopicPartition } from '../../src/client/partition.ts'
 import type { ConsumerRecord } from '../../src/client/consumer/record.ts'
 import { Cluster } from '../../src/rpc/cluster.ts'
 import type { RewindId, Tp } from '../history/events.ts'

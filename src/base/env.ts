@@ -8,10 +8,15 @@
 
 /** Everything a part of Playhead may ask of the world outside. */
 export interface Env {
+  /** Time and timers. */
   readonly clock: Clock
+  /** Chance: back-offs, choice of a partition. */
   readonly random: Random
+  /** Connections. */
   readonly net: Net
+  /** Checksums, compression, cryptography. */
   readonly cpu: Cpu
+  /** Where messages for a person go. */
   readonly log: Log
 }
 
@@ -27,6 +32,7 @@ export interface Clock {
   soon(fire: () => void): Timer
 }
 
+/** Something that will be called. */
 export interface Timer {
   /** After this, the callback is never called. Harmless when it already was. */
   cancel(): void
@@ -40,30 +46,43 @@ export interface Random {
 
 /** A byte-stream network: TCP, TLS over it, or a simulated one. */
 export interface Net {
+  /** Begins to connect; `handler` is told how it goes. It does not throw. */
   connect(to: Address, handler: SocketHandler): Socket
   /** Resolves once listening (port 0: a free port is chosen); rejects when the address is not to be had. */
   listen(at: ListenAddress, accept: (socket: Socket) => SocketHandler): Promise<Listener>
 }
 
+/** Where to connect. */
 export interface Address {
+  /** Name or IP address. */
   readonly host: string
+  /** From 1 to 65,535. */
   readonly port: number
   /** TLS when present. `servername` defaults to `host`. */
   readonly tls?: TlsOptions | undefined
 }
 
+/** Where to listen. */
 export interface ListenAddress {
+  /** Name or IP address of an interface. */
   readonly host: string
+  /** 0: a free one. */
   readonly port: number
+  /** TLS when present. */
   readonly tls?: TlsOptions | undefined
 }
 
 /** What Node's TLS takes, by its own names; verification is only ever off by `insecure`. */
 export interface TlsOptions {
+  /** Certificates of authorities to trust, PEM. Default: those that come with Node. */
   readonly ca?: string | Uint8Array | readonly (string | Uint8Array)[]
+  /** This side's certificate chain, PEM. */
   readonly cert?: string | Uint8Array
+  /** The certificate's private key, PEM. */
   readonly key?: string | Uint8Array
+  /** Of the key, when it is encrypted. */
   readonly passphrase?: string
+  /** The name that the certificate must be for. Default: the host that is dialled. */
   readonly servername?: string
   /** Accept any certificate. Said aloud in the log at each connection's start. */
   readonly insecure?: boolean
@@ -74,6 +93,7 @@ export interface TlsOptions {
  * of `onData` and `onDrain`, then `onClose` exactly once, after which nothing more comes.
  */
 export interface SocketHandler {
+  /** It is connected: writing may begin. */
   onOpen?(): void
   /** Bytes arrived. `chunk` is only valid during the call: it is a view of a buffer that is used again. */
   onData(chunk: Buffer): void
@@ -83,8 +103,11 @@ export interface SocketHandler {
   onClose(error?: Error): void
 }
 
+/** A connection. */
 export interface Socket {
+  /** The peer's end. */
   readonly remote: { readonly host: string; readonly port: number }
+  /** This side's end. */
   readonly local: { readonly host: string; readonly port: number }
   /**
    * Queues the buffers, in order; the network keeps them until they are written, so the caller must
@@ -96,6 +119,7 @@ export interface Socket {
   readonly queuedBytes: number
   /** No more `onData` until `resume`: back-pressure on the peer. */
   pause(): void
+  /** `onData` goes on. */
   resume(): void
   /** Sends what is queued, then ends. `onClose` follows. */
   end(): void
@@ -103,8 +127,11 @@ export interface Socket {
   destroy(error?: Error): void
 }
 
+/** A port that is open. */
 export interface Listener {
+  /** Where it listens. */
   readonly host: string
+  /** The one that was chosen, when 0 was asked for. */
   readonly port: number
   /** Stops listening. Sockets already accepted live on. */
   close(): Promise<void>
@@ -117,6 +144,7 @@ export type Compression = 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd'
 export interface Cpu {
   /** CRC-32C (Castagnoli) of `bytes`, unsigned; `seed` is the CRC of what came before. */
   crc32c(bytes: Uint8Array, seed?: number): number
+  /** As the codec of a record batch; `level` is the codec's own. Default: its default. */
   compress(codec: Compression, bytes: Uint8Array, level?: number): Promise<Uint8Array>
   /**
    * Rejects with code `DECOMPRESSION_FAILED`: the bytes are damaged, or would grow beyond `maxBytes`, or
@@ -125,7 +153,9 @@ export interface Cpu {
   decompress(codec: Compression, bytes: Uint8Array, maxBytes: number): Promise<Uint8Array>
   /** Cryptographically strong. */
   randomBytes(length: number): Buffer
+  /** A digest. */
   hash(algorithm: 'sha256' | 'sha512', bytes: Uint8Array): Buffer
+  /** A keyed digest. */
   hmac(algorithm: 'sha256' | 'sha512', key: Uint8Array, bytes: Uint8Array): Buffer
   /** Runs off the event loop. */
   pbkdf2(
@@ -138,10 +168,15 @@ export interface Cpu {
 
 /** Where messages for a person go. `fields` never hold secrets or payloads. */
 export interface Log {
+  /** What a developer of Playhead wants to see. */
   debug(message: string, fields?: LogFields): void
+  /** What happened, as it should. */
   info(message: string, fields?: LogFields): void
+  /** What somebody should look at, though it goes on. */
   warn(message: string, fields?: LogFields): void
+  /** What went wrong and is not mended by itself. */
   error(message: string, fields?: LogFields): void
 }
 
+/** What a message is about, by name: topic, partition, group, broker, … */
 export type LogFields = Readonly<Record<string, unknown>>

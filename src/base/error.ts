@@ -67,27 +67,40 @@ export const errorCodes = {
   BROKER_ERROR: 'broker error'
 } as const
 
+/** What went wrong, for a program: the keys of `errorCodes`, which says what each means. */
 export type ErrorCode = keyof typeof errorCodes
 
+/** What an error is about. */
 export interface ErrorDetails {
   /** Whether the same call may succeed later, unchanged. Default false. */
   readonly retriable?: boolean | undefined
+  /** The topic it is about. */
   readonly topic?: string | undefined
+  /** The partition it is about. */
   readonly partition?: number | undefined
+  /** The group it is about. */
   readonly group?: string | undefined
   /** The name of Kafka's error, where one is behind this: 'NOT_COORDINATOR'. */
   readonly kafkaError?: string | undefined
+  /** The error behind this one. */
   readonly cause?: unknown
 }
 
 /** What every call of Playhead rejects with, unless Playhead itself has a bug (`AssertionError`). */
 export class PlayheadError extends Error {
+  /** 'PlayheadError', on every error of ours. */
   override readonly name = 'PlayheadError'
+  /** What went wrong, for a program. */
   readonly code: ErrorCode
+  /** The same call may succeed later, and it is certain that this one had no effect. */
   readonly retriable: boolean
+  /** The topic it is about. */
   declare readonly topic?: string
+  /** The partition it is about. */
   declare readonly partition?: number
+  /** The group it is about. */
   declare readonly group?: string
+  /** What the broker answered, by Kafka's name, such as 'NOT_LEADER_OR_FOLLOWER'; absent: no broker said so. */
   declare readonly kafkaError?: string
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {

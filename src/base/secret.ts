@@ -9,14 +9,17 @@ export class Secret {
     this.#value = value
   }
 
+  /** The password or token itself. */
   reveal(): string {
     return this.#value
   }
 
+  /** '***'. */
   toString(): string {
     return '***'
   }
 
+  /** '***'. */
   toJSON(): string {
     return '***'
   }

@@ -78,6 +78,7 @@ export interface Control {
    * @throws PlayheadError INVALID_ARGUMENT when Kafka has no such API.
    */
   on(api: string, rule: Rule): () => void
+  /** The same for all requests that fit a filter. */
   on(api: string, filter: Filter, fault: Fault): () => void
   /** Removes every rule. What is under way is not touched. */
   clear(): void

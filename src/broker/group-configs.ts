@@ -1,6 +1,7 @@
 /** What may be set for a group (KIP-848's dynamic group configuration), and what holds where nothing is. */
 import type { GroupConfig } from '../group/machine.ts'
 
+/** Timeouts and limits of groups, by the broker's settings of Kafka. */
 export interface GroupSettings {
   /** consumer.session.timeout.ms of groups that don't set it. Default 45,000. */
   readonly sessionTimeoutMs?: number | undefined

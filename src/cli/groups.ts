@@ -1,7 +1,7 @@
 /** `playhead groups …`: list, describe, lag, delete. */
 import type { Command } from 'commander'
 import { PlayheadError } from '../base/error.ts'
-import type { TopicPartition } from '../client/admin/groups.ts'
+import type { TopicPartition } from '../client/partition.ts'
 import type { CommonOptions, Context } from './context.ts'
 
 export function addGroups(root: Command, context: Context): void {

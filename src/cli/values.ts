@@ -1,7 +1,7 @@
 /** Values on the command line: parsed strictly, and named in the message when they are wrong. */
 import { InvalidArgumentError } from 'commander'
 import { PlayheadError } from '../base/error.ts'
-import type { TopicPartition } from '../client/admin/groups.ts'
+import type { TopicPartition } from '../client/partition.ts'
 
 /** A parser for a whole number of at least `least`. */
 export function wholeNumber(option: string, least: number): (text: string) => number {

@@ -12,6 +12,7 @@ import type { ProducerOptions } from './producer/options.ts'
 import { Producer } from './producer/producer.ts'
 import type { BytesInput } from './producer/record.ts'
 
+/** A client of one Kafka cluster, in the world that it is given. `Playhead` is one in the real world. */
 export class Client implements AsyncDisposable {
   /** The low-level RPC API: any request to a broker, a leader, a coordinator, the controller. */
   readonly cluster: Cluster
@@ -41,6 +42,7 @@ export class Client implements AsyncDisposable {
     await this.cluster.close()
   }
 
+  /** The same as `close`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }

@@ -91,8 +91,8 @@ function notADuration(duration: Duration): PlayheadError {
   return new PlayheadError('INVALID_ARGUMENT', message)
 }
 
-/** Where a rewind goes to, but for exact offsets and another group's. */
-export type Target =
+/** Where a rewind goes to, said once for all partitions. */
+export type UniformTarget =
   | Moment
   /** This offset, in each partition. */
   | { readonly offset: number }
@@ -105,7 +105,7 @@ export type Target =
  * A target as it is written on the command line: '2h' (ago), '2026-10-01T12:00Z', '01:00', '@1764510212345',
  * '4711' (an offset), '-100' or '+100' (a shift), 'earliest', 'latest'. Throws INVALID_ARGUMENT.
  */
-export function parseTarget(text: string, now: number): Target {
+export function parseTarget(text: string, now: number): UniformTarget {
   if (text === 'earliest' || text === 'latest') return text
   if (/^\d+$/.test(text)) return { offset: safe(text) }
   if (/^[+-]\d+$/.test(text)) return { shift: safe(text) }

@@ -151,6 +151,7 @@ export const KafkaError = {
   REWIND_SUPERSEDED: 20484
 } as const
 
+/** Kafka's errors by name. */
 export type KafkaErrorName = keyof typeof KafkaError
 
 const names: ReadonlyMap<number, KafkaErrorName> = new Map(

@@ -10,6 +10,7 @@
  */
 import type { Bytes } from './writer.ts'
 
+/** A scalar, by Kafka's name; `int64` is a number and checked to be safe, `opaque64` a bigint, `uuid` base64url. */
 export type ScalarType =
   | 'bool'
   | 'int8'
@@ -24,8 +25,10 @@ export type ScalarType =
   | 'bytes'
   | 'records'
 
+/** Value of a field that was not sent. */
 export type Default = number | string | boolean | bigint | null
 
+/** When a field is there, and what it may be. */
 export interface FieldOptions {
   /** First version that has the field. Default: the message's first. */
   readonly since?: number
@@ -46,14 +49,17 @@ export interface FieldOptions {
 /** A declared field. `R`, `W` and `Optional` exist for the compiler only. */
 export interface Field<R = unknown, W = unknown, Optional extends boolean = boolean>
   extends FieldOptions {
+  /** What it is on the wire. */
   readonly type: ScalarType | 'array' | 'struct'
   /** An array's element. */
   readonly element?: Field
   /** A struct's fields. */
   readonly fields?: Fields
+  /** For the compiler only: never there. */
   readonly '~types'?: { readonly read: R; readonly written: W; readonly optional: Optional }
 }
 
+/** Fields by name; their order is the order on the wire. */
 export type Fields = { readonly [name: string]: Field }
 
 type NullOf<O> = O extends { readonly nullable: number } ? null : never
@@ -136,11 +142,13 @@ function isField(element: Field | Fields): element is Field {
 
 /** A message: the body of a request or response, a header, or something that travels inside one. */
 export interface Message<F extends Fields = Fields> {
+  /** Kafka's name for it. */
   readonly name: string
   /** First and last version. */
   readonly versions: readonly [first: number, last: number]
   /** First version with compact lengths and tagged fields (KIP-482); null: none has. */
   readonly flexible: number | null
+  /** In the order of the wire. */
   readonly fields: F
 }
 
@@ -157,14 +165,23 @@ export type Route = 'any' | 'controller' | 'group' | 'transaction' | 'leader' | 
  */
 export type Lane = 'main' | 'fetch' | 'produce' | 'group' | 'wait'
 
+/** An API of Kafka as it is declared: `Heartbeat`, `Fetch`, … of `playhead/protocol`. */
 export interface Api<Req extends Fields = Fields, Res extends Fields = Fields> {
+  /** Kafka's number for it. */
   readonly key: number
+  /** Kafka's name for it. */
   readonly name: string
+  /** The first and last version that Playhead speaks. */
   readonly versions: readonly [first: number, last: number]
+  /** First version with compact encoding and tagged fields (KIP-482); null: none. */
   readonly flexible: number | null
+  /** Who is asked when the caller does not say. */
   readonly to: Route
+  /** Which connection it goes over when the caller does not say. */
   readonly lane: Lane
+  /** What is asked. */
   readonly request: Message<Req>
+  /** What is answered. */
   readonly response: Message<Res>
 }
 

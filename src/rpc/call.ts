@@ -22,6 +22,7 @@ export type Target =
 /** A lane, or one of the same kind for one user alone: `fetch:consumer-3`. See `Cluster.endLane`. */
 export type LaneName = Lane | `${Lane}:${string}`
 
+/** To whom a request goes, how, and for how long it is waited. */
 export interface CallOptions {
   /** Whom to ask. Default: 'any' or 'controller' as the API's declaration says; others must be given. */
   readonly to?: Target | undefined
@@ -32,9 +33,11 @@ export interface CallOptions {
   readonly lane?: LaneName | undefined
   /** From the call until its answer, finding the broker included. Default: the client's `requestTimeoutMs`. */
   readonly timeoutMs?: number | undefined
+  /** Gives the call up: it rejects with ABORTED. */
   readonly signal?: AbortSignal | undefined
   /** Use no version below or above. Default: the highest that both sides speak. */
   readonly minVersion?: number | undefined
+  /** Highest version to speak. Default: the highest that both sides speak. */
   readonly maxVersion?: number | undefined
 }
 
@@ -45,6 +48,7 @@ export type Body<A extends Api> = RequestOf<A> | ((version: number) => RequestOf
 export interface Call<A extends Api> {
   /** Resolves when the request's bytes were handed to the network. */
   readonly written: Promise<void>
+  /** The answer. Rejects as `Rpc.request` does; ABORTED when the call was cancelled. */
   readonly response: Promise<Answer<A>>
   /** Forgets the call: `response` rejects with ABORTED. What was written may still take effect. */
   cancel(): void
@@ -52,6 +56,7 @@ export interface Call<A extends Api> {
 
 /** The response, and what it came by. */
 export interface Answer<A extends Api> {
+  /** The answer, every field of it. Error codes in it are data. */
   readonly body: ResponseOf<A>
   /** The version that was spoken. */
   readonly version: number

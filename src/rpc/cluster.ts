@@ -43,13 +43,17 @@ interface Errand {
   deafen: (() => void) | null
 }
 
+/** How long a call may take. */
 export interface WaitOptions {
+  /** Gives the call up: it rejects with ABORTED. */
   readonly signal?: AbortSignal | undefined
   /** Default: the cluster's `requestTimeoutMs`. */
   readonly timeoutMs?: number | undefined
 }
 
+/** The low-level RPC API: any request to whoever should get it (docs/rpc.md). Connects when first used. */
 export class Cluster implements Rpc {
+  /** The world that it lives in. */
   readonly env: Env
   readonly #settings: ClusterSettings
   readonly #links: Links
@@ -93,6 +97,7 @@ export class Cluster implements Rpc {
     return this.#closing.signal
   }
 
+  /** Sends a request at once, and gives a handle of it; see `Rpc.send`. */
   send<A extends Api>(api: A, body: Body<A>, options: CallOptions = {}): Call<A> {
     const timeoutMs = options.timeoutMs ?? this.#settings.requestTimeoutMs
     const errand: Errand = {
@@ -123,6 +128,7 @@ export class Cluster implements Rpc {
     return exchange
   }
 
+  /** Sends a request and waits for its answer; see `Rpc.request`. */
   async request<A extends Api>(
     api: A,
     body: Body<A>,
@@ -221,6 +227,7 @@ export class Cluster implements Rpc {
     return this.#closed
   }
 
+  /** The same as `close`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }

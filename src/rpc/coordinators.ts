@@ -10,6 +10,7 @@ import { KafkaError } from '../protocol/errors.ts'
 import { answerError } from './answer-errors.ts'
 import type { Rpc } from './call.ts'
 
+/** What has a coordinator: a group, or a transactional id. */
 export type CoordinatorTarget = { readonly group: string } | { readonly transaction: string }
 
 /** Of the request's `keyType`. */

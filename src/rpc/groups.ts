@@ -193,7 +193,9 @@ function described<
   )
 }
 
+/** A group in a list. */
 export interface ListedGroup {
+  /** Its name. */
   readonly group: string
   /** 'consumer' for consumers; others give their own, or ''. */
   readonly protocolType: string
@@ -205,7 +207,9 @@ export interface ListedGroup {
   readonly coordinator: number
 }
 
+/** The groups of a cluster. */
 export interface ListedGroups {
+  /** Of the brokers that answered. */
   readonly groups: readonly ListedGroup[]
   /** Brokers that could not be asked: their groups are missing. */
   readonly failed: ReadonlyMap<number, PlayheadError>

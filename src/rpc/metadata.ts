@@ -6,36 +6,53 @@ import type { Metadata as MetadataApi } from '../protocol/api/metadata.ts'
 import { KafkaError, isRetriable } from '../protocol/errors.ts'
 import type { ResponseOf } from '../protocol/schema.ts'
 
+/** A broker as the cluster tells of it. */
 export interface BrokerNode {
+  /** The broker's id. */
   readonly id: number
+  /** Where it listens. */
   readonly host: string
+  /** Where it listens. */
   readonly port: number
+  /** Its rack or zone; null: not said. */
   readonly rack: string | null
 }
 
+/** A partition as the cluster tells of it. */
 export interface PartitionMetadata {
+  /** The topic it is of. */
   readonly topic: string
+  /** Its number, from 0. */
   readonly partition: number
   /** -1: there is none at present. */
   readonly leader: number
+  /** How often it changed leaders; -1: not told. */
   readonly leaderEpoch: number
+  /** Ids of the brokers that hold it. */
   readonly replicas: readonly number[]
+  /** Ids of the replicas that are in sync. */
   readonly isr: readonly number[]
 }
 
+/** A topic as the cluster tells of it. */
 export interface TopicMetadata {
+  /** Its name. */
   readonly topic: string
   /** base64url uuid; zeros from brokers without topic ids. */
   readonly topicId: string
+  /** One of Kafka's own, as __consumer_offsets. */
   readonly internal: boolean
   /** By number: `partitions[3]` is partition 3. */
   readonly partitions: readonly PartitionMetadata[]
 }
 
+/** What is known of the cluster at a moment. A value: a newer one takes its place. */
 export interface Metadata {
+  /** The cluster's id; null: not told. */
   readonly clusterId: string | null
   /** -1: unknown. */
   readonly controller: number
+  /** By id. */
   readonly brokers: ReadonlyMap<number, BrokerNode>
   /** By name: the topics that somebody asked for and that exist. */
   readonly topics: ReadonlyMap<string, TopicMetadata>

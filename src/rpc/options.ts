@@ -4,6 +4,7 @@ import { PlayheadError } from '../base/error.ts'
 import type { LinkOptions } from './link.ts'
 import { type SaslOptions, saslFrom } from './sasl/sasl.ts'
 
+/** Where the cluster is, how to get in, and the limits of talking to it. */
 export interface ClusterOptions {
   /** Some brokers, as 'host:port': enough to find the others. The port defaults to 9092. */
   readonly bootstrap: readonly string[]
@@ -11,6 +12,7 @@ export interface ClusterOptions {
   readonly clientId?: string | undefined
   /** True, or what to verify and to show. Default: no TLS. */
   readonly tls?: TlsOptions | boolean | undefined
+  /** How to authenticate (docs/rpc.md). Default: not at all. */
   readonly sasl?: SaslOptions | undefined
   /** From a call until its answer, finding the broker included, unless the call says. Default 30,000. */
   readonly requestTimeoutMs?: number | undefined
@@ -22,6 +24,7 @@ export interface ClusterOptions {
   readonly connectionsMaxIdleMs?: number | undefined
   /** Between attempts to connect to a broker: from the first, doubling, to the second. Default 50 and 2,000. */
   readonly reconnectBackoffMs?: number | undefined
+  /** The longest wait between two attempts to reach a broker. Default 2,000, ±20 %. */
   readonly reconnectBackoffMaxMs?: number | undefined
   /** Requests on one connection that are written and not yet answered. Default 100. */
   readonly maxInFlight?: number | undefined

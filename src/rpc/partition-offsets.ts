@@ -17,10 +17,13 @@ export interface OffsetQuery {
   readonly timestamp: number
 }
 
+/** An offset that was looked up. */
 export interface ListedOffset {
   /** -1: there is none. */
   readonly offset: number
+  /** Of the record there, milliseconds since 1970; -1: not told. */
   readonly timestamp: number
+  /** Of the record there; -1: not told. */
   readonly leaderEpoch: number
 }
 

@@ -6,6 +6,7 @@ import { onAbort } from '../base/abort.ts'
 import type { Clock, Random } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 
+/** How long to wait between attempts: twice as long each time, ±20 %. */
 export interface Backoff {
   /** Before the second attempt, in ms. */
   readonly firstMs: number
@@ -30,6 +31,7 @@ export function backoffMs(random: Random, { firstMs, mostMs }: Backoff, failures
 
 /** What an attempt returns to be tried again; `error` is what to reject with when there is no time left. */
 export class Again {
+  /** Why; the call rejects with it when the time is up. */
   readonly error: PlayheadError
 
   constructor(error: PlayheadError) {

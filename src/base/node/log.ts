@@ -10,7 +10,8 @@ import { nodeClock } from './clock.ts'
 
 const levels = { debug: 0, info: 1, warn: 2, error: 3, silent: 4 } as const
 
-export type LogLevel = keyof typeof levels
+/** The least level that is written; 'silent': nothing is. */
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent'
 
 /** Longest value of one field, in characters; the rest is cut off. */
 const longestValue = 1_000
@@ -38,6 +39,7 @@ export function lineLog(options: LineLogOptions = {}): Log {
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
+/** Says nothing. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} }
 
 function formatFields(fields: LogFields): string {

@@ -12,15 +12,15 @@ import { fetchOffsets, type ListedGroups, listGroups } from '../../rpc/groups.ts
 import type { BrokerNode, TopicMetadata } from '../../rpc/metadata.ts'
 import { type ListedOffset, listOffsets } from '../../rpc/partition-offsets.ts'
 import { answerError } from '../../rpc/answer-errors.ts'
+import type { TopicPartition, TopicPartitionOffset } from '../partition.ts'
 import { type Moment, timestampOf } from '../time.ts'
 import {
   deleteGroups,
   deleteOffsets,
   describeGroups,
   type GroupDescription,
-  groupLag,
-  type PartitionLag,
-  type TopicPartition
+  type GroupPartitionLag,
+  groupLag
 } from './groups.ts'
 import { type RewindOptions, rewind } from './rewind.ts'
 import {
@@ -29,8 +29,7 @@ import {
   planRewind,
   planUndo,
   type ReplayPlanOptions,
-  type TopicPartitionOffset,
-  type Which
+  type RewindScope
 } from './rewind-plan.ts'
 import type { RewindResult } from './rewind-result.ts'
 import {
@@ -52,23 +51,31 @@ import {
   type NewTopic
 } from './topics.ts'
 
+/** Who the cluster is. */
 export interface ClusterDescription {
+  /** Its id; null: not told. */
   readonly clusterId: string | null
   /** -1: none at present. */
   readonly controller: number
+  /** Those that are alive. */
   readonly brokers: readonly BrokerNode[]
 }
 
+/** Versions of an API that a broker speaks, and Playhead. */
 export interface SpokenApi {
+  /** Kafka's number for it. */
   readonly key: number
   /** 'unknown' for one that Playhead has no declaration of. */
   readonly name: string
+  /** First and last version of the broker. */
   readonly broker: readonly [first: number, last: number]
   /** Null: Playhead doesn't speak it. */
   readonly playhead: readonly [first: number, last: number] | null
 }
 
+/** An offset that a group has committed. */
 export interface CommittedPartition extends TopicPartitionOffset {
+  /** What was committed with it, as it is: of a Playhead consumer an envelope and then the application's. */
   readonly metadata: string
 }
 
@@ -82,6 +89,7 @@ export class Admin {
 
   // — Cluster —
 
+  /** Who the cluster is, asked now. */
   async describeCluster(options: WaitOptions = {}): Promise<ClusterDescription> {
     const { clusterId, controller, brokers } = await this.#cluster.refresh(options)
     return { clusterId, controller, brokers: [...brokers.values()] }
@@ -113,6 +121,7 @@ export class Admin {
 
   // — Topics —
 
+  /** All topics, Kafka's own among them. */
   async listTopics(options: WaitOptions = {}): Promise<readonly TopicMetadata[]> {
     return await this.#cluster.listTopics(options)
   }
@@ -122,6 +131,7 @@ export class Admin {
     await createTopics(this.#cluster, topics, options)
   }
 
+  /** These topics. Rejects with UNKNOWN_TOPIC when one is not there. */
   async describeTopics(
     topics: readonly string[],
     options: WaitOptions = {}
@@ -129,6 +139,7 @@ export class Admin {
     return await describeTopics(this.#cluster, topics, options)
   }
 
+  /** Deletes topics with all their records. Resolves once they are gone. Rejects with UNKNOWN_TOPIC. */
   async deleteTopics(topics: readonly string[], options: WaitOptions = {}): Promise<void> {
     await deleteTopics(this.#cluster, topics, options)
   }
@@ -176,7 +187,7 @@ export class Admin {
   }
 
   /** How far a group is behind, partition by partition. */
-  async lag(group: string, options: LedgerOptions = {}): Promise<readonly PartitionLag[]> {
+  async lag(group: string, options: LedgerOptions = {}): Promise<readonly GroupPartitionLag[]> {
     return await groupLag(this.#cluster, group, options)
   }
 
@@ -257,7 +268,7 @@ export class Admin {
   /** Where `undoRewind` would go. Nothing is written. */
   async planUndo(
     group: string,
-    options: Which & WaitOptions & { readonly id?: Sequence | undefined } = {}
+    options: RewindScope & WaitOptions & { readonly id?: Sequence | undefined } = {}
   ): Promise<RewindPlan> {
     return await planUndo(this.#cluster, group, options)
   }
@@ -265,7 +276,8 @@ export class Admin {
   /** Rewinds to where each partition was before its last rewind (or that with `id`). */
   async undoRewind(
     group: string,
-    options: Which & Omit<RewindOptions, 'allowSkip'> & { readonly id?: Sequence | undefined } = {}
+    options: RewindScope &
+      Omit<RewindOptions, 'allowSkip'> & { readonly id?: Sequence | undefined } = {}
   ): Promise<RewindResult> {
     const plan = await planUndo(this.#cluster, group, options)
     const { reason = 'undo' } = options

@@ -23,20 +23,21 @@ import {
 import { listOffsets } from '../../rpc/partition-offsets.ts'
 import { Again } from '../../rpc/retry.ts'
 import { keyOf, ledgerOf, readSlots } from '../ledger.ts'
+import type { TopicPartition } from '../partition.ts'
 
-export interface TopicPartition {
-  readonly topic: string
-  readonly partition: number
-}
-
+/** A member of a group. */
 export interface GroupMember {
+  /** As the coordinator or the member made it. */
   readonly memberId: string
+  /** Of a static member (KIP-345); null: it is none. */
   readonly instanceId: string | null
+  /** What it calls itself. */
   readonly clientId: string
   /** Where it connects from, as the broker sees it. */
   readonly host: string
   /** Whether it takes part in live rewinds: a Playhead consumer, unless `rewindable: false`. */
   readonly rewindable: boolean
+  /** What it subscribes to. */
   readonly topics: readonly string[]
   /** What it has. */
   readonly partitions: readonly TopicPartition[]
@@ -44,7 +45,9 @@ export interface GroupMember {
   readonly awaited: readonly TopicPartition[]
 }
 
+/** A group and who is in it. */
 export interface GroupDescription {
+  /** Its name. */
   readonly group: string
   /** 'consumer' is KIP-848. */
   readonly type: 'classic' | 'consumer'
@@ -52,7 +55,9 @@ export interface GroupDescription {
   readonly state: string
   /** The generation of a classic group isn't told: -1. */
   readonly epoch: number
+  /** Who shares out the partitions, by name: 'uniform', 'range', … '': none yet. */
   readonly assignor: string
+  /** Those that the coordinator knows. */
   readonly members: readonly GroupMember[]
 }
 
@@ -153,13 +158,17 @@ function embedded<F extends Fields>(message: Message<F>, bytes: Buffer): Read<F>
   return version < 0 ? null : codec(message, version).read(new Reader(bytes.subarray(2)))
 }
 
-export interface PartitionLag extends TopicPartition {
+/** How far a group is behind in a partition. */
+export interface GroupPartitionLag extends TopicPartition {
   /** The effective committed offset; null: none. */
   readonly committed: number | null
+  /** Offset of the first record that is still there. */
   readonly logStart: number
+  /** Offset after the last record. */
   readonly logEnd: number
   /** Null: nothing is committed. */
   readonly lag: number | null
+  /** The member that has it; null: nobody. */
   readonly owner: GroupMember | null
 }
 
@@ -168,7 +177,7 @@ export async function groupLag(
   cluster: Cluster,
   group: string,
   options: WaitOptions & { readonly ledger?: string | undefined } = {}
-): Promise<readonly PartitionLag[]> {
+): Promise<readonly GroupPartitionLag[]> {
   const { ledger = ledgerOf(group) } = options
   const [[description], topics] = await Promise.all([
     describeGroups(cluster, [group], options),
@@ -189,7 +198,7 @@ export async function groupLag(
   const logs = await logsOf(cluster, there, options)
   const now = cluster.env.clock.now()
   return there
-    .map(({ topic, partition }): PartitionLag => {
+    .map(({ topic, partition }): GroupPartitionLag => {
       const key = keyOf({ topic, partition })
       const { commit = null, entry = null } = slots.get(key) ?? {}
       const committed = effective(commit, entry, now).offset

@@ -20,30 +20,27 @@ import type { TopicMetadata } from '../../rpc/metadata.ts'
 import { type ListedOffset, listOffsets } from '../../rpc/partition-offsets.ts'
 import { sleep } from '../../rpc/retry.ts'
 import { keyOf, ledgerOf, readSlots, type Slots } from '../ledger.ts'
-import { type Target, timestampOf } from '../time.ts'
+import type { TopicPartition, TopicPartitionOffset } from '../partition.ts'
+import { timestampOf, type UniformTarget } from '../time.ts'
 import {
   describeGroups,
   type GroupDescription,
   type GroupMember,
   logsOf,
-  ownersOf,
-  type TopicPartition
+  ownersOf
 } from './groups.ts'
 import { describeConfigs } from './topics.ts'
 
-export interface TopicPartitionOffset extends TopicPartition {
-  readonly offset: number
-}
-
 /** Where a rewind goes to. */
 export type RewindTarget =
-  | Target
+  | UniformTarget
   /** Exactly these offsets; the partitions are those named here. */
   | readonly TopicPartitionOffset[]
   /** Where another group is. */
   | { readonly group: string }
 
-export interface Which {
+/** Which partitions of a group a rewind is for. */
+export interface RewindScope {
   /** All partitions of these topics. */
   readonly topics?: readonly string[] | undefined
   /** These partitions. Neither: all that the group has committed or has members for. */
@@ -54,12 +51,17 @@ export interface Which {
   readonly ledger?: string | undefined
 }
 
-export interface PlanOptions extends Which, WaitOptions {
+/** What is rewound, and where to. */
+export interface PlanOptions extends RewindScope, WaitOptions {
+  /** Where to. */
   readonly to: RewindTarget
 }
 
-export interface ReplayPlanOptions extends Which, WaitOptions {
+/** What is delivered once more, and which part of it. */
+export interface ReplayPlanOptions extends RewindScope, WaitOptions {
+  /** Where it begins. */
   readonly from: RewindTarget
+  /** Where it ends: the record at this place is not delivered again. */
   readonly until: RewindTarget
 }
 
@@ -117,7 +119,7 @@ export async function planBoundedReplay(
 export async function planUndo(
   cluster: Cluster,
   group: string,
-  options: Which & WaitOptions & { readonly id?: Sequence | undefined } = {}
+  options: RewindScope & WaitOptions & { readonly id?: Sequence | undefined } = {}
 ): Promise<RewindPlan> {
   const survey = await surveyOf(cluster, group, options, options)
   const now = cluster.env.clock.now()
@@ -159,7 +161,7 @@ function planOf(
 async function surveyOf(
   cluster: Cluster,
   group: string,
-  which: Which,
+  which: RewindScope,
   options: WaitOptions
 ): Promise<Survey> {
   const { ledger = ledgerOf(group) } = which
@@ -221,7 +223,7 @@ export async function settledGroup(
 }
 
 function chosen(
-  which: Which,
+  which: RewindScope,
   topics: ReadonlyMap<string, TopicMetadata>,
   slots: ReadonlyMap<string, Slots>,
   description: GroupDescription

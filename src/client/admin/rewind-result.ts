@@ -3,6 +3,7 @@ import { type ErrorCode, type ErrorDetails, PlayheadError } from '../../base/err
 import type { Owner, PlannedPartition } from '../../group/ledger/plan.ts'
 import type { Sequence } from '../../protocol/embedded/rewind-envelope.ts'
 
+/** How far the rewind of a partition has come. */
 export type RewoundState =
   /** Delivered from the target on, by whoever owns it. */
   | 'applied'
@@ -17,33 +18,47 @@ export type RewoundState =
   /** Not rewound: its owner takes no part in rewinds, or it would skip records. */
   | 'refused'
 
+/** What became of one partition. */
 export interface RewoundPartition {
+  /** The topic's name. */
   readonly topic: string
+  /** The partition's number, from 0. */
   readonly partition: number
   /** Who had it when last asked; null: nobody. */
   readonly owner: Owner | null
   /** Where it was, as its owner reported; null: nowhere. */
   readonly from: number | null
+  /** The target. */
   readonly to: number
+  /** Which end of the log the target was cut to; null: neither. */
   readonly clamped: PlannedPartition['clamped']
   /** From the call until it was known; null: it isn't. */
   readonly ms: number | null
+  /** How far it has come. */
   readonly state: RewoundState
+  /** The later rewind, when it is superseded by one. */
   readonly by: Sequence | null
 }
 
+/** What became of a rewind. */
 export interface RewindResult {
   /** The rewind's sequence: later rewinds have greater ones. */
   readonly id: Sequence
+  /** The group that was rewound. */
   readonly group: string
+  /** The ledger group that it was written to. */
   readonly ledger: string
+  /** 'replay': bounded. */
   readonly kind: 'rewind' | 'replay'
+  /** Each partition of the plan. */
   readonly partitions: readonly RewoundPartition[]
+  /** From the call until now, in milliseconds. */
   readonly ms: number
 }
 
 /** A rewind that isn't (wholly) what was asked: `result` says what became of each partition. */
 export class RewindError extends PlayheadError {
+  /** What became of each partition. */
   readonly result: RewindResult
 
   constructor(code: ErrorCode, message: string, result: RewindResult, details: ErrorDetails = {}) {

@@ -4,34 +4,45 @@ import type { RewindEntry, Sequence } from '../../protocol/embedded/rewind-envel
 import type { Cluster, WaitOptions } from '../../rpc/cluster.ts'
 import { sleep } from '../../rpc/retry.ts'
 import { keyOf, ledgerOf, type PartitionEntry, readSlots, writeEntries } from '../ledger.ts'
-import { describeGroups, type TopicPartition } from './groups.ts'
+import type { TopicPartition } from '../partition.ts'
+import { describeGroups } from './groups.ts'
 import { cancelGraceMs } from './rewind.ts'
 
+/** Where a group keeps its rewinds. */
 export interface LedgerOptions extends WaitOptions {
   /** The ledger group. Default: the group's name and '.rewind'. */
   readonly ledger?: string | undefined
 }
 
+/** A rewind that the ledger knows. */
 export interface KnownRewind {
+  /** Which one. */
   readonly id: Sequence
+  /** Who asked for it. */
   readonly who: string
+  /** Why; '': not said. */
   readonly reason: string
   /** Epoch ms. */
   readonly created: number
   /** Epoch ms: it isn't taken up from then on. */
   readonly expires: number
+  /** Those of which it is the newest rewind. */
   readonly partitions: readonly KnownRewoundPartition[]
 }
 
+/** What became of a partition. */
 export interface KnownRewoundPartition extends TopicPartition {
+  /** How far it has come. */
   readonly state: 'pending' | 'applied' | 'superseded' | 'cancelled' | 'expired'
   /** Where it was when its owner took the rewind up; null: unknown, or not taken up. */
   readonly from: number | null
+  /** The target. */
   readonly to: number
   /** The group's own commit; null: none. */
   readonly committed: number | null
   /** Of a bounded replay: where it ends, and where the group goes on. */
   readonly until: number | null
+  /** … and where the group goes on. */
   readonly resume: number | null
   /** Of a bounded replay that is applied: whether the group is still inside. */
   readonly replaying: boolean
@@ -98,12 +109,15 @@ async function readLedger(
   })
 }
 
+/** Which rewinds to take back. */
 export interface CancelOptions extends LedgerOptions {
   /** Only this rewind. Default: all that are pending. */
   readonly id?: Sequence | undefined
 }
 
+/** What became of a partition that was to be cancelled. */
 export interface CancelledPartition extends TopicPartition {
+  /** The rewind it was part of. */
   readonly id: Sequence
   /** applied: its owner was faster. */
   readonly state: 'cancelled' | 'applied' | 'superseded'

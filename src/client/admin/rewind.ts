@@ -38,6 +38,7 @@ import {
   rewindError
 } from './rewind-result.ts'
 
+/** How a rewind is carried out. */
 export interface RewindOptions extends WaitOptions {
   /** For the owners' `onRewind`, logs and `rewinds()`. As much of it as fits is kept. */
   readonly reason?: string | undefined

@@ -8,12 +8,15 @@ import type { Cluster, WaitOptions } from '../../rpc/cluster.ts'
 import { noTopicId, type TopicMetadata } from '../../rpc/metadata.ts'
 import { refused } from './groups.ts'
 
+/** A topic to be made. */
 export interface NewTopic {
+  /** Its name. */
   readonly topic: string
   /** Default: the broker's. */
   readonly partitions?: number
   /** Default: the broker's. */
   readonly replicationFactor?: number
+  /** Settings by Kafka's names, as { 'cleanup.policy': 'compact' }. Default: the broker's. */
   readonly configs?: Readonly<Record<string, string>>
 }
 
@@ -119,14 +122,18 @@ export async function describeTopics(
   })
 }
 
+/** Whose settings. */
 export type ConfigsOf = { readonly topic: string } | { readonly broker: number }
 
+/** A setting of a topic or broker. */
 export interface Config {
+  /** Kafka's name for it. */
   readonly name: string
   /** Null: a secret. */
   readonly value: string | null
   /** Whether it was set for this topic or broker itself. */
   readonly own: boolean
+  /** It cannot be changed while the broker runs. */
   readonly readOnly: boolean
 }
 

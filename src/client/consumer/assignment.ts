@@ -10,9 +10,11 @@ import type { CommitIdentity, Commits } from './commits.ts'
 import { staleInTransaction } from './errors.ts'
 import type { Events } from './events.ts'
 import type { TopicIdPartition } from './offsets.ts'
-import { invalid, type Settings, type TopicPartition } from './options.ts'
+import type { TopicPartition } from '../partition.ts'
+import { invalid, type Settings } from './options.ts'
 import { nameOf, partitionKey, Playhead, type PlayheadHost, type Start } from './playhead.ts'
 
+/** How far a consumer is behind in a partition. */
 export interface PartitionLag extends TopicPartition {
   /** Offsets between the position and the end, those that hold no record included; null: not known yet. */
   readonly lag: number | null

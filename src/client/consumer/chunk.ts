@@ -7,7 +7,7 @@ import { PlayheadError } from '../../base/error.ts'
 import { type AbortedTransaction, AbortedTransactions } from '../../protocol/records/aborted.ts'
 import { BatchReader, type BatchView } from '../../protocol/records/batch.ts'
 import { nameOf, type Playhead } from './playhead.ts'
-import { ConsumerBatch, ConsumerSource, type Decoding } from './record.ts'
+import { Batch, ConsumerSource, type Decoding } from './record.ts'
 
 export interface FetchedChunk {
   /** The playhead's when it was asked for. */
@@ -71,9 +71,7 @@ export class Unpacker<K, V> {
    * application). A promise only where there is something to decompress: its result may be of an older epoch by then.
    * Throws or rejects with what is wrong with the next batch, which is then passed over only with `poison: 'skip'`.
    */
-  next(
-    playhead: Playhead
-  ): ConsumerBatch<K, V> | undefined | Promise<ConsumerBatch<K, V> | undefined> {
+  next(playhead: Playhead): Batch<K, V> | undefined | Promise<Batch<K, V> | undefined> {
     const take = new Take(playhead)
     for (let view = take.peek(); view !== undefined; view = take.peek()) {
       try {
@@ -118,7 +116,7 @@ export class Unpacker<K, V> {
     take.pass(view)
   }
 
-  async #decompressed(take: Take): Promise<ConsumerBatch<K, V> | undefined> {
+  async #decompressed(take: Take): Promise<Batch<K, V> | undefined> {
     const { playhead } = take
     const { epoch } = playhead
     while (take.bytes < batchBytes) {
@@ -219,7 +217,7 @@ class Take {
   }
 
   /** Ends the walk: a batch of what was added, undefined when nothing was. */
-  batch<K, V>(): ConsumerBatch<K, V> | undefined {
+  batch<K, V>(): Batch<K, V> | undefined {
     const { playhead, chunk } = this
     if (chunk !== undefined && chunk.index >= chunk.views.length && chunk.error === null) {
       playhead.chunks.shift()
@@ -230,6 +228,6 @@ class Take {
       playhead.passOver(next)
       return undefined
     }
-    return new ConsumerBatch(playhead, this.sources, this.from, next)
+    return new Batch(playhead, this.sources, this.from, next)
   }
 }

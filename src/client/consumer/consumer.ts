@@ -19,6 +19,7 @@ import { Commits } from './commits.ts'
 import { Delivery } from './delivery.ts'
 import { noLongerOurs, unreadable } from './errors.ts'
 import { type ConsumerEventName, type ConsumerEvents, Events } from './events.ts'
+import type { TopicPartition } from '../partition.ts'
 import { Fetcher } from './fetcher.ts'
 import { Group } from './group.ts'
 import { manualAssignment } from './manual.ts'
@@ -27,9 +28,8 @@ import {
   invalid,
   type Settings,
   settingsOf,
-  startOf,
-  type TopicPartition,
-  type TopicPartitionOffset
+  type SeekTarget,
+  startOf
 } from './options.ts'
 import type { Playhead } from './playhead.ts'
 import { Positions } from './positions.ts'
@@ -40,6 +40,7 @@ import { type Handler, Runner, type RunOptions } from './run.ts'
 import { uuid } from './uuid.ts'
 import { Vigil } from './vigil.ts'
 
+/** How long closing may take. */
 export interface CloseOptions {
   /** For handlers of `run` to end, commits to be acknowledged and the group to be left, all together. Default 30,000. */
   readonly timeoutMs?: number
@@ -47,6 +48,10 @@ export interface CloseOptions {
 
 let instances = 0
 
+/**
+ * Reads records, in a group or by itself. It joins when its first record is asked for; one reader at a time. Close
+ * it, or declare it with `await using`.
+ */
 export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerRecord<K, V>> {
   readonly #cluster: Cluster
   readonly #settings: Settings
@@ -144,7 +149,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
   // Positions
 
   /** Continues at `offset`, or where a moment is. What is buffered or in flight from elsewhere is dropped. */
-  seek(to: TopicPartitionOffset | readonly TopicPartitionOffset[]): void {
+  seek(to: SeekTarget | readonly SeekTarget[]): void {
     this.#checkOpen()
     const targets = 'topic' in to ? [to] : to
     const moves = targets.map(tp => [this.#assignment.need(tp), startOf(tp.offset)] as const)
@@ -158,6 +163,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     for (const playhead of partitions.map(tp => this.#assignment.need(tp))) playhead.pause(true)
   }
 
+  /** Delivers paused partitions again; default: all of them. */
   resume(partitions: readonly TopicPartition[] = this.assignment): void {
     for (const playhead of partitions.map(tp => this.#assignment.need(tp))) playhead.pause(false)
   }
@@ -234,6 +240,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     return this.#closed
   }
 
+  /** The same as `close`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }

@@ -10,7 +10,7 @@ import type { PlayheadError } from '../../base/error.ts'
 import type { Unpacker } from './chunk.ts'
 import { invalid } from './options.ts'
 import type { Playhead } from './playhead.ts'
-import type { ConsumerBatch } from './record.ts'
+import type { Batch } from './record.ts'
 
 export interface DeliveryHost {
   readonly env: Env
@@ -182,7 +182,7 @@ export class Delivery<K, V> {
    * The next batch, or a promise of one; undefined when there is none now. A promise may resolve to undefined while
    * there are others. The playhead's position stays before the batch: the reader moves it.
    */
-  take(): ConsumerBatch<K, V> | undefined | Promise<ConsumerBatch<K, V> | undefined> {
+  take(): Batch<K, V> | undefined | Promise<Batch<K, V> | undefined> {
     if (!this.alive(this.env.clock.monotonic())) return undefined
     for (const playhead of this.#ready) {
       this.#ready.delete(playhead)
@@ -212,9 +212,9 @@ export class Delivery<K, V> {
 
   async #unpacked(
     playhead: Playhead,
-    taking: Promise<ConsumerBatch<K, V> | undefined>
-  ): Promise<ConsumerBatch<K, V> | undefined> {
-    let taken: ConsumerBatch<K, V> | undefined
+    taking: Promise<Batch<K, V> | undefined>
+  ): Promise<Batch<K, V> | undefined> {
+    let taken: Batch<K, V> | undefined
     try {
       taken = await taking
     } finally {
@@ -227,18 +227,18 @@ export class Delivery<K, V> {
    * Whether `batch` may be handed out after all: between its taking and this moment promises were waited for. If not,
    * it waits for its turn again, unless its partition has jumped or is no longer ours.
    */
-  stillWanted(batch: ConsumerBatch<K, V>): boolean {
-    const playhead = batch['~playhead']
-    if (playhead.epoch !== batch['~epoch']) return false
+  stillWanted(batch: Batch<K, V>): boolean {
+    const playhead = batch.playhead
+    if (playhead.epoch !== batch.epoch) return false
     if (playhead.delivers && !this.#closed) return true
     this.park(batch)
     return false
   }
 
   /** What is left of `batch` behind the playhead's position comes first at the next turn. */
-  park(batch: ConsumerBatch<K, V>): void {
-    const playhead = batch['~playhead']
-    if (playhead.epoch !== batch['~epoch']) return
+  park(batch: Batch<K, V>): void {
+    const playhead = batch.playhead
+    if (playhead.epoch !== batch.epoch) return
     if (playhead.state !== 'reading' && playhead.state !== 'held') return
     playhead.parked = batch.rest() as never
     this.deliverable(playhead)
@@ -258,7 +258,7 @@ export class Delivery<K, V> {
   }
 
   /** The next batch, however long it takes; undefined at the end, once `timeoutMs` have passed, or `stop` says so. */
-  async next(timeoutMs = Infinity, stop?: () => boolean): Promise<ConsumerBatch<K, V> | undefined> {
+  async next(timeoutMs = Infinity, stop?: () => boolean): Promise<Batch<K, V> | undefined> {
     const deadline = this.env.clock.monotonic() + timeoutMs
     for (;;) {
       if (this.check() || stop?.()) return undefined

@@ -4,7 +4,7 @@
  */
 import type { Log } from '../../base/env.ts'
 import type { PlayheadError } from '../../base/error.ts'
-import type { TopicPartition } from './options.ts'
+import type { TopicPartition } from '../partition.ts'
 import type { Rewound } from './rewind.ts'
 
 /** Why nothing is delivered although something is there, as far as this consumer knows. */
@@ -19,6 +19,7 @@ export type StallReason =
   | 'session expired'
   | 'fetch not answered'
 
+/** What a consumer tells of, by `on`. Listeners are called at once; one that throws is logged. */
 export interface ConsumerEvents {
   /** These partitions are this consumer's from now on. */
   readonly assigned: { readonly partitions: readonly TopicPartition[] }
@@ -46,6 +47,7 @@ export interface ConsumerEvents {
   readonly error: { readonly error: PlayheadError }
 }
 
+/** The names of the events. */
 export type ConsumerEventName = keyof ConsumerEvents
 type Listener<N extends ConsumerEventName> = (event: ConsumerEvents[N]) => void
 

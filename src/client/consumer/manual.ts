@@ -3,7 +3,7 @@ import { PlayheadError } from '../../base/error.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import { sleep } from '../../rpc/retry.ts'
 import type { TopicIdPartition } from './offsets.ts'
-import { startOf, type TopicPartitionOffset } from './options.ts'
+import { type SeekTarget, startOf } from './options.ts'
 import { partitionKey, type Start } from './playhead.ts'
 
 export interface ManualAssignment {
@@ -17,7 +17,7 @@ const retryMs = 1_000
 /** Rejects with UNKNOWN_TOPIC. While no broker can be reached it goes on trying, and says so. */
 export async function manualAssignment(
   cluster: Cluster,
-  assign: readonly TopicPartitionOffset[],
+  assign: readonly SeekTarget[],
   signal: AbortSignal,
   trouble: (error: PlayheadError) => void
 ): Promise<ManualAssignment> {

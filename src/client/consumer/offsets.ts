@@ -3,7 +3,7 @@ import type { PlayheadError } from '../../base/error.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import { fetchOffsets } from '../../rpc/groups.ts'
 import { listOffsets } from '../../rpc/partition-offsets.ts'
-import type { TopicPartition } from './options.ts'
+import type { TopicPartition } from '../partition.ts'
 import { partitionKey } from './playhead.ts'
 
 export interface TopicIdPartition extends TopicPartition {

@@ -1,6 +1,7 @@
 /** What a consumer can be told, with its defaults, and the check of it. */
 import { PlayheadError } from '../../base/error.ts'
 import { ledgerOf } from '../ledger.ts'
+import type { TopicPartition } from '../partition.ts'
 import type { Serde } from '../serde.ts'
 import type { OnRewind, RewinderSettings } from './rewind.ts'
 import { type Moment, timestampOf } from '../time.ts'
@@ -16,16 +17,13 @@ export type StartFrom =
   /** The first record at or after a time, or so long ago. */
   | Moment
 
-export interface TopicPartition {
-  readonly topic: string
-  readonly partition: number
-}
-
-export interface TopicPartitionOffset extends TopicPartition {
+/** Where to go on, or to begin, in a partition. */
+export interface SeekTarget extends TopicPartition {
   /** An offset, or where to look for one. */
   readonly offset: number | Exclude<StartFrom, 'none'>
 }
 
+/** How a group shares out its partitions. */
 export type GroupProtocol =
   /** KIP-848: the coordinator assigns, partitions move one by one. */
   | 'consumer'
@@ -34,10 +32,13 @@ export type GroupProtocol =
   /** Playhead's own, on its embedded broker. */
   | 'controller'
 
+/** What holds for every consumer. */
 export interface CommonOptions<K, V> {
   /** Used only where nothing is committed. Default 'earliest'. */
   readonly startFrom?: StartFrom
+  /** How keys are read. Default: as bytes (Buffer). */
   readonly key?: Serde<K>
+  /** How values are read. Default: as bytes (Buffer). */
   readonly value?: Serde<V>
   /**
    * A record that the serde cannot read, or a batch whose checksum is wrong: 'fail' throws, where the record's key or
@@ -66,10 +67,13 @@ export interface CommonOptions<K, V> {
   readonly stalledAfterMs?: number
 }
 
+/** A consumer in a group: the group says which partitions it has, and keeps its offsets. */
 export interface GroupOptions<K = Buffer, V = Buffer> extends CommonOptions<K, V> {
+  /** The group's name. */
   readonly group: string
   /** Names and patterns. */
   readonly topics: readonly (string | RegExp)[]
+  /** Only without a group. */
   readonly assign?: undefined
   /** Default 'auto': the best that the brokers have. */
   readonly protocol?: 'auto' | GroupProtocol
@@ -113,19 +117,24 @@ export interface GroupOptions<K = Buffer, V = Buffer> extends CommonOptions<K, V
   readonly sessionTimeoutMs?: number
 }
 
+/** A consumer without a group: it has the partitions that it is given, and commits nothing. */
 export interface AssignOptions<K = Buffer, V = Buffer> extends CommonOptions<K, V> {
-  readonly assign: readonly TopicPartitionOffset[]
+  /** Its partitions, and where each begins. */
+  readonly assign: readonly SeekTarget[]
+  /** Only without `assign`. */
   readonly group?: undefined
+  /** Only without `assign`. */
   readonly topics?: undefined
 }
 
+/** What a consumer is made with: in a group, or with partitions of its own. */
 export type ConsumerOptions<K = Buffer, V = Buffer> = GroupOptions<K, V> | AssignOptions<K, V>
 
 /** Options of both kinds with every default in. */
 export interface Settings {
   readonly group: string | null
   readonly topics: readonly (string | RegExp)[]
-  readonly assign: readonly TopicPartitionOffset[]
+  readonly assign: readonly SeekTarget[]
   readonly protocol: 'auto' | GroupProtocol
   readonly startFrom: StartFrom
   readonly key: Serde<unknown> | null
@@ -243,9 +252,7 @@ export function invalid(message: string): PlayheadError {
 }
 
 /** Where an offset that the application gives leads. Throws INVALID_ARGUMENT. */
-export function startOf(
-  offset: TopicPartitionOffset['offset']
-): number | Exclude<StartFrom, 'none'> {
+export function startOf(offset: SeekTarget['offset']): number | Exclude<StartFrom, 'none'> {
   if (typeof offset !== 'number') {
     checkStartFrom(offset)
     if ((offset as StartFrom) === 'none') throw invalid(`'none' is not an offset`)

@@ -12,9 +12,10 @@
  */
 import { assert } from '../../base/assert.ts'
 import { type CommitMark, noSequence } from '../../protocol/embedded/rewind-envelope.ts'
-import type { StartFrom, TopicPartition } from './options.ts'
+import type { TopicPartition } from '../partition.ts'
+import type { StartFrom } from './options.ts'
 import type { FetchedChunk } from './chunk.ts'
-import type { ConsumerBatch } from './record.ts'
+import type { Batch } from './record.ts'
 
 export type PlayheadState =
   /** Where to start is being found out. `place` leads to reading, a refusal to stuck. */
@@ -30,6 +31,7 @@ export type PlayheadState =
   /** Given up or lost. Final. */
   | 'gone'
 
+/** Why a position moved other than forward. */
 export type JumpReason = 'seek' | 'rewind' | 'replay' | 'redelivery' | 'truncated' | 'out of range'
 
 /** Where to look for the start. 'committed' falls back to the consumer's `startFrom`. */
@@ -107,7 +109,7 @@ export class Playhead implements TopicPartition {
   readonly chunks: FetchedChunk[] = []
   bufferedBytes = 0
   /** The rest of a batch that the application has not taken yet: it comes before `chunks`. */
-  parked: ConsumerBatch<never, never> | undefined
+  parked: Batch<never, never> | undefined
 
   readonly #host: PlayheadHost
   #inHand = 0
@@ -327,9 +329,13 @@ export class Playhead implements TopicPartition {
 
 /** The reason of a handler's signal: what it does is no longer wanted. */
 export class JumpedError extends Error {
+  /** 'JumpedError': the reason of a handler's signal when its record was overtaken. */
   override readonly name = 'JumpedError'
+  /** The topic's name. */
   readonly topic: string
+  /** The partition's number, from 0. */
   readonly partition: number
+  /** What moved the position; 'lost': the partition is another member's now. */
   readonly why: JumpReason | 'lost'
 
   constructor(at: TopicPartition, why: JumpReason | 'lost') {

@@ -5,7 +5,7 @@
  */
 import type { Delivery, Reader } from './delivery.ts'
 import { invalid } from './options.ts'
-import type { ConsumerBatch, ConsumerRecord, RecordWalk } from './record.ts'
+import type { Batch, ConsumerRecord, RecordWalk } from './record.ts'
 
 const ended = { done: true, value: undefined } as const
 
@@ -15,7 +15,7 @@ export class RecordReader<K, V>
 {
   readonly name = 'for await (… of consumer)'
   readonly #delivery: Delivery<K, V>
-  #batch: ConsumerBatch<K, V> | undefined
+  #batch: Batch<K, V> | undefined
   #walk: RecordWalk<K, V> | undefined
   /** Of the record in hand; -1: none is. */
   #offset = -1
@@ -138,7 +138,7 @@ export class RecordReader<K, V>
     }
   }
 
-  #end(batch: ConsumerBatch<K, V> | undefined): typeof ended {
+  #end(batch: Batch<K, V> | undefined): typeof ended {
     // Taken while `return` came: it is for the next reader.
     if (batch !== undefined) this.#delivery.park(batch)
     this.#done = true
@@ -148,12 +148,10 @@ export class RecordReader<K, V>
 }
 
 /** One batch at a time: the fast way. A batch is processed as a whole, when the next is asked for. */
-export class BatchReader<K, V>
-  implements AsyncIterableIterator<ConsumerBatch<K, V>, undefined>, Reader
-{
+export class BatchReader<K, V> implements AsyncIterableIterator<Batch<K, V>, undefined>, Reader {
   readonly name = 'batches()'
   readonly #delivery: Delivery<K, V>
-  #batch: ConsumerBatch<K, V> | undefined
+  #batch: Batch<K, V> | undefined
   #since = Infinity
   #asking = false
   #done = false
@@ -173,14 +171,14 @@ export class BatchReader<K, V>
   reportInHand(): void {
     const batch = this.#batch
     if (batch === undefined) return
-    batch['~playhead'].report(batch['~epoch'], batch.nextOffset, batch.leaderEpoch)
+    batch.playhead.report(batch.epoch, batch.nextOffset, batch.leaderEpoch)
   }
 
   [Symbol.asyncIterator](): this {
     return this
   }
 
-  async next(): Promise<IteratorResult<ConsumerBatch<K, V>, undefined>> {
+  async next(): Promise<IteratorResult<Batch<K, V>, undefined>> {
     if (this.#done) return ended
     const delivery = this.#delivery
     delivery.claim(this)
@@ -199,7 +197,7 @@ export class BatchReader<K, V>
         delivery.release(this)
         return ended
       }
-      const playhead = batch['~playhead']
+      const playhead = batch.playhead
       playhead.handOut()
       playhead.position = batch.nextOffset
       this.#batch = batch
@@ -212,7 +210,7 @@ export class BatchReader<K, V>
     }
   }
 
-  return(): Promise<IteratorResult<ConsumerBatch<K, V>, undefined>> {
+  return(): Promise<IteratorResult<Batch<K, V>, undefined>> {
     this.#finish(false)
     this.#done = true
     this.#delivery.release(this)
@@ -224,15 +222,15 @@ export class BatchReader<K, V>
     if (batch === undefined) return
     this.#batch = undefined
     this.#since = Infinity
-    const playhead = batch['~playhead']
-    if (processed) playhead.report(batch['~epoch'], batch.nextOffset, batch.leaderEpoch)
+    const playhead = batch.playhead
+    if (processed) playhead.report(batch.epoch, batch.nextOffset, batch.leaderEpoch)
     playhead.handBack()
   }
 }
 
 /** What `poll` gave out of one partition, up to `offset`. */
 interface Polled {
-  readonly playhead: ConsumerBatch['~playhead']
+  readonly playhead: Batch['playhead']
   readonly epoch: number
   readonly offset: number
   readonly leaderEpoch: number
@@ -240,6 +238,7 @@ interface Polled {
   readonly count: number
 }
 
+/** How long to wait in `poll`, and for how much. */
 export interface PollOptions {
   /** How long to wait for the first record. Default 1,000. */
   readonly timeoutMs?: number
@@ -305,8 +304,8 @@ export class PollReader<K, V> implements Reader {
     }
   }
 
-  #gather(batch: ConsumerBatch<K, V>, maxRecords: number, into: ConsumerRecord<K, V>[]): void {
-    const { '~playhead': playhead, '~epoch': epoch, leaderEpoch } = batch
+  #gather(batch: Batch<K, V>, maxRecords: number, into: ConsumerRecord<K, V>[]): void {
+    const { playhead, epoch, leaderEpoch } = batch
     if (!this.#delivery.stillWanted(batch)) return
     const walk = batch[Symbol.iterator]()
     const before = into.length

@@ -12,8 +12,11 @@ import { nameOf, type Playhead } from './playhead.ts'
 
 /** A record as it was written. Null and empty differ, for key, value and header values. */
 export interface ConsumerRecord<K = Buffer, V = Buffer> {
+  /** The topic's name. */
   readonly topic: string
+  /** The partition's number, from 0. */
   readonly partition: number
+  /** Its place in the partition. */
   readonly offset: number
   /** Milliseconds since 1970; -1 when there is none. */
   readonly timestamp: number
@@ -115,23 +118,46 @@ class DecodedRecord extends RecordView<ConsumerSource> implements ConsumerRecord
 
 type AnyRecord = BytesRecord | DecodedRecord
 
-/** Some records of one partition, in order, read where they lie. Iterating is synchronous, and can be done again. */
-export class ConsumerBatch<K = Buffer, V = Buffer> implements Iterable<ConsumerRecord<K, V>> {
+/**
+ * Some records of one partition, in order, read where they lie. Iterating is synchronous, and can be done again; it ends
+ * early when the partition jumped (seek, rewind) or was lost.
+ */
+export interface ConsumerBatch<K = Buffer, V = Buffer> extends Iterable<ConsumerRecord<K, V>> {
+  /** The topic's name. */
   readonly topic: string
+  /** The partition's number, from 0. */
   readonly partition: number
-  /** The position of the partition before this batch, and after it. Compaction leaves gaps between. */
+  /** The position of the partition before this batch. */
   readonly firstOffset: number
+  /** The position after it. Compaction and transactions leave gaps between. */
   readonly nextOffset: number
   /** The end of the partition's log when this was fetched. */
   readonly highWatermark: number
   /** At most so many records: some may be below `firstOffset`. */
   readonly maxRecords: number
-  /** Of the last record's leader. */
+  /** Of the leader that appended the last record; -1 when unknown. */
   readonly leaderEpoch: number
-  /** Internal. */
-  readonly '~playhead': Playhead
-  /** Internal: the playhead's when the batch was made. */
-  readonly '~epoch': number
+  /** Fires when working on this batch is in vain: its partition jumped or was lost. */
+  readonly signal: AbortSignal
+  /**
+   * Commits this whole batch and what was before it, with `metadata` for other readers of the offset. For
+   * `commit: 'manual'`.
+   */
+  commit(metadata?: string): Promise<void>
+}
+
+/** A batch with what the consumer itself has to know of it. */
+export class Batch<K = Buffer, V = Buffer> implements ConsumerBatch<K, V> {
+  readonly topic: string
+  readonly partition: number
+  readonly firstOffset: number
+  readonly nextOffset: number
+  readonly highWatermark: number
+  readonly maxRecords: number
+  readonly leaderEpoch: number
+  readonly playhead: Playhead
+  /** The playhead's when the batch was made. */
+  readonly epoch: number
   readonly #sources: readonly ConsumerSource[]
 
   constructor(
@@ -147,38 +173,36 @@ export class ConsumerBatch<K = Buffer, V = Buffer> implements Iterable<ConsumerR
     this.highWatermark = playhead.highWatermark
     this.maxRecords = sources.reduce((sum, source) => sum + source.recordCount, 0)
     this.leaderEpoch = sources.at(-1)?.leaderEpoch ?? -1
-    this['~playhead'] = playhead
-    this['~epoch'] = playhead.epoch
+    this.playhead = playhead
+    this.epoch = playhead.epoch
     this.#sources = sources
   }
 
   /** What is left of it from the playhead's position on. */
-  rest(): ConsumerBatch<K, V> {
-    const playhead = this['~playhead']
+  rest(): Batch<K, V> {
+    const playhead = this.playhead
     const { position } = playhead
     const sources = this.#sources.filter(source => source.lastOffset >= position)
-    return new ConsumerBatch(playhead, sources, position, this.nextOffset)
+    return new Batch(playhead, sources, position, this.nextOffset)
   }
 
-  /** Fires when working on this batch is in vain: its partition jumped or was lost. */
   get signal(): AbortSignal {
-    const playhead = this['~playhead']
-    return playhead.epoch === this['~epoch'] ? playhead.signal : AbortSignal.abort()
+    const playhead = this.playhead
+    return playhead.epoch === this.epoch ? playhead.signal : AbortSignal.abort()
   }
 
   [Symbol.iterator](): RecordWalk<K, V> {
-    const { '~playhead': playhead, '~epoch': epoch, firstOffset, nextOffset } = this
+    const { playhead, epoch, firstOffset, nextOffset } = this
     // Only where a bounded replay ends within a batch.
     return (this.#sources.at(-1)?.lastOffset ?? -1) >= nextOffset
       ? new CutWalk(playhead, epoch, this.#sources, firstOffset, nextOffset)
       : new RecordWalk(playhead, epoch, this.#sources, firstOffset)
   }
 
-  /** Commits this whole batch and what was before it. For `commit: 'manual'`. */
   commit(metadata?: string): Promise<void> {
     const decoding = this.#sources[0]?.decoding
     if (decoding === undefined) return Promise.resolve()
-    const { '~playhead': playhead, '~epoch': epoch, nextOffset, leaderEpoch } = this
+    const { playhead, epoch, nextOffset, leaderEpoch } = this
     return decoding.commit(playhead, epoch, nextOffset, leaderEpoch, metadata)
   }
 }

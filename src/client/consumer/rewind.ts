@@ -36,7 +36,7 @@ import type { Commits } from './commits.ts'
 import { Doubts } from './doubts.ts'
 import type { Events } from './events.ts'
 import { type GroupOffset, committedOffsets } from './offsets.ts'
-import type { TopicPartition } from './options.ts'
+import type { TopicPartition } from '../partition.ts'
 import { nameOf, partitionKey, type Place, type Playhead } from './playhead.ts'
 import type { StartSeam } from './positions.ts'
 
@@ -44,15 +44,19 @@ import type { StartSeam } from './positions.ts'
 export interface Rewound {
   /** The rewind's: later ones have greater ones. */
   readonly id: Sequence
+  /** Those of this consumer that jump, and where. */
   readonly partitions: readonly RewoundPlace[]
   /** Who asked, and why: as they said. */
   readonly by: string
+  /** Why, as the caller said; '': not said. */
   readonly reason: string
 }
 
+/** A partition that jumps. */
 export interface RewoundPlace extends TopicPartition {
   /** Where this consumer stood: what was before is processed. Null: nowhere yet. */
   readonly from: number | null
+  /** Where it goes on. */
   readonly to: number
   /** Of a bounded replay: up to here it is delivered again. */
   readonly until: number | null

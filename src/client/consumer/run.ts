@@ -7,8 +7,9 @@ import type { Timer } from '../../base/env.ts'
 import type { Delivery, Reader } from './delivery.ts'
 import { invalid } from './options.ts'
 import type { Playhead } from './playhead.ts'
-import type { ConsumerBatch, ConsumerRecord } from './record.ts'
+import type { Batch, ConsumerRecord } from './record.ts'
 
+/** What a handler gets beside the record. */
 export interface HandlerContext {
   /** Fires when the record's partition jumped or was lost: what the handler does is no longer wanted. */
   readonly signal: AbortSignal
@@ -17,6 +18,7 @@ export interface HandlerContext {
 /** What it rejects with ends `run`, which rejects with the same. The record is not processed: it comes again. */
 export type Handler<K, V> = (record: ConsumerRecord<K, V>, context: HandlerContext) => unknown
 
+/** How many handlers run at once, and in what order. */
 export interface RunOptions {
   /** Handlers at a time. Default 1. */
   readonly concurrency?: number
@@ -146,8 +148,8 @@ export class Runner<K, V> implements Reader {
 
   // By partition
 
-  #occupy(batch: ConsumerBatch<K, V>): void {
-    const { '~playhead': playhead } = batch
+  #occupy(batch: Batch<K, V>): void {
+    const { playhead } = batch
     const waiting = this.#lanes.get(playhead.key)
     playhead.busy = true
     if (waiting !== undefined) {
@@ -173,8 +175,8 @@ export class Runner<K, V> implements Reader {
       })
   }
 
-  async #oneByOne(batch: ConsumerBatch<K, V>): Promise<void> {
-    const { '~playhead': playhead, '~epoch': epoch } = batch
+  async #oneByOne(batch: Batch<K, V>): Promise<void> {
+    const { playhead, epoch } = batch
     const { clock } = this.#delivery.env
     const walk = batch[Symbol.iterator]()
     const turnEnds = clock.monotonic() + turnMs
@@ -231,8 +233,8 @@ export class Runner<K, V> implements Reader {
   // By key
 
   /** Starts the records of `batch`, as slots come free; resolves when the last has started. */
-  async #spread(batch: ConsumerBatch<K, V>): Promise<void> {
-    const { '~playhead': playhead, '~epoch': epoch } = batch
+  async #spread(batch: Batch<K, V>): Promise<void> {
+    const { playhead, epoch } = batch
     const { clock } = this.#delivery.env
     const progress = this.#progressOf(playhead, epoch)
     const walk = batch[Symbol.iterator]()

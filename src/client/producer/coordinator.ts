@@ -16,6 +16,7 @@ import { Again, retrying } from '../../rpc/retry.ts'
 import type { TransactionOffsets } from '../transaction-offsets.ts'
 import { brokerError } from './failure.ts'
 import type { Settings } from './options.ts'
+import type { TopicPartition } from '../partition.ts'
 import type { ProducerCluster } from './outbox.ts'
 import type { Identity } from './partition.ts'
 
@@ -216,11 +217,6 @@ export class TransactionCoordinator {
   get #what(): string {
     return `transaction of ${this.#id}`
   }
-}
-
-interface TopicPartition {
-  readonly topic: string
-  readonly partition: number
 }
 
 /** The code that decides what becomes of a request with several: a final one before a passing one. */

@@ -4,8 +4,13 @@ import { PlayheadError } from '../../base/error.ts'
 import type { Partitioner } from './partitioner.ts'
 import type { BytesInput, Serializer } from './record.ts'
 
+/**
+ * Who must have a record before it counts as sent: 'all' (-1): every replica in sync; 'leader' (1): the leader;
+ * 'none' (0): nobody, and its offset is not told.
+ */
 export type Acks = 'all' | 'leader' | 'none' | -1 | 0 | 1
 
+/** What a producer is made with. All of it may be left out. */
 export interface ProducerOptions<K = BytesInput, V = BytesInput> {
   /** Who must have a record before it counts as written: all in-sync replicas, the leader, or nobody. Default 'all'. */
   readonly acks?: Acks

@@ -22,17 +22,24 @@ import { Topic } from './topic.ts'
 
 /** The part of a cluster that a producer needs. */
 export interface ProducerCluster extends Rpc {
+  /** The world that it lives in. */
   readonly env: Env
+  /** The newest there is. */
   readonly metadata: Metadata
   /** Fires when the cluster is closed. */
   readonly closing: AbortSignal
+  /** Asks for the metadata now, and watches the topics from then on. */
   refresh(options?: {
     readonly topics?: readonly string[]
     readonly signal?: AbortSignal
   }): Promise<Metadata>
+  /** What is known of a topic, asked for when nothing is. Rejects with UNKNOWN_TOPIC. */
   topic(name: string, options?: { readonly signal?: AbortSignal }): Promise<TopicMetadata>
+  /** Tells of each new value; returns how to stop. */
   watch(listener: (metadata: Metadata) => void): () => void
+  /** An answer said that the metadata is old: it is asked for soon. */
   stale(why: string): void
+  /** Forgets where a coordinator was. */
   coordinatorMoved(target: { group: string } | { transaction: string }): void
 }
 

@@ -48,10 +48,13 @@ function hashOf(key: Uint8Array | string): number {
 
 /** What a partitioner of one's own is asked about. */
 export interface PartitionerInput {
+  /** The topic it goes to. */
   readonly topic: string
   /** After the serializer. */
   readonly key: Uint8Array | string | null
+  /** As the serializer made it; null: none. */
   readonly value: Uint8Array | string | null
+  /** How many partitions that has. */
   readonly partitionCount: number
   /** Partitions that have a leader now. */
   readonly available: readonly number[]

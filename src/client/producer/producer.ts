@@ -20,13 +20,17 @@ import type {
   WireRecord
 } from './record.ts'
 import { gather, ManySending, OneSending } from './sending.ts'
-import { Transaction, type TransactionDoor } from './transaction.ts'
+import { OpenTransaction, type Transaction, type TransactionDoor } from './transaction.ts'
 import { Transactions } from './transactions.ts'
 
 /** How often deadlines are looked at, in ms; promises settle that much late at most. */
 const sweepMs = 250
 const allProduceVersions = { minVersion: 3, maxVersion: 13 }
 
+/**
+ * Sends records: in batches, each once and in order unless the options say otherwise (docs/producer.md). Close it,
+ * or declare it with `await using`.
+ */
 export class Producer<K = BytesInput, V = BytesInput> {
   readonly #settings: Settings
   readonly #cluster: ProducerCluster
@@ -89,6 +93,7 @@ export class Producer<K = BytesInput, V = BytesInput> {
    * are written. Rejects as `send` does when all failed alike, else with a `PartialSendError` that has the results.
    */
   sendMany(topic: string, records: readonly ProducerRecord<K, V>[]): Promise<RecordMetadata[]>
+  /** The same, where each record names its topic. */
   sendMany(records: readonly TopicRecord<K, V>[]): Promise<RecordMetadata[]>
   sendMany(
     topic: string | readonly TopicRecord<K, V>[],
@@ -123,12 +128,13 @@ export class Producer<K = BytesInput, V = BytesInput> {
       throw new PlayheadError('INVALID_ARGUMENT', 'transactions need a transactionalId')
     }
     await this.#transactions.begin()
-    this.#transaction = new Transaction(this.#transactionDoor(this.#transactions))
+    const transaction = new OpenTransaction(this.#transactionDoor(this.#transactions))
+    this.#transaction = transaction
     if (this.#closingNow() !== undefined) {
-      await this.#transaction.abort()
+      await transaction.abort()
       throw closedError()
     }
-    return this.#transaction
+    return transaction
   }
 
   /** Runs `work` in a transaction: committed when it resolves, aborted when it rejects, which it then does too. */
@@ -154,6 +160,7 @@ export class Producer<K = BytesInput, V = BytesInput> {
     return this.#closing
   }
 
+  /** The same as `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }

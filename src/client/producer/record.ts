@@ -16,8 +16,11 @@ export type HeadersInput =
  * producer's buffer is full: don't write over them before the promise settles.
  */
 export interface ProducerRecord<K = BytesInput, V = BytesInput> {
+  /** Chooses the partition, by murmur2 as in Java. Null or absent: none. */
   readonly key?: K | undefined
+  /** Null or absent: a tombstone. */
   readonly value?: V | undefined
+  /** In order, duplicates and all. */
   readonly headers?: HeadersInput | undefined
   /** Milliseconds since 1970. Default: now. */
   readonly timestamp?: number | undefined
@@ -25,13 +28,17 @@ export interface ProducerRecord<K = BytesInput, V = BytesInput> {
   readonly partition?: number | undefined
 }
 
+/** A record that names its topic. */
 export interface TopicRecord<K = BytesInput, V = BytesInput> extends ProducerRecord<K, V> {
+  /** Where it goes. */
   readonly topic: string
 }
 
 /** Where a record was written. */
 export interface RecordMetadata {
+  /** The topic it is in. */
   readonly topic: string
+  /** The partition it is in. */
   readonly partition: number
   /** -1 with `acks: 'none'`, or when the broker knows only that it has the record already. */
   readonly offset: number

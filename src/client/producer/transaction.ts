@@ -20,8 +20,36 @@ export interface TransactionDoor<K, V> {
   abort(): Promise<void>
 }
 
-/** A transaction, from `begin` to its commit or abort. Whatever is sent through it becomes visible together, or not at all. */
-export class Transaction<K = BytesInput, V = BytesInput> {
+/**
+ * A transaction, from `begin` to its commit or abort. Whatever is sent through it becomes visible together, or not at all.
+ * When it has ended, each call rejects with INVALID_ARGUMENT.
+ */
+export interface Transaction<K = BytesInput, V = BytesInput> {
+  /** Neither commit nor abort was called. */
+  readonly isOpen: boolean
+  /** As `Producer.send`. The record can be read by others (at read_committed) after the commit only. */
+  send(topic: string, record: ProducerRecord<K, V>): Promise<RecordMetadata>
+  /** As `Producer.sendMany`: all records to one topic. */
+  sendMany(topic: string, records: readonly ProducerRecord<K, V>[]): Promise<RecordMetadata[]>
+  /** As `Producer.sendMany`: each record names its topic. */
+  sendMany(records: readonly TopicRecord<K, V>[]): Promise<RecordMetadata[]>
+  /**
+   * Commits a consumer's offsets, or those given, with the transaction. Rejects with STALE_GENERATION when the
+   * group has moved on; the transaction can then only be aborted.
+   */
+  commitOffsets(from: TransactionOffsetsSource | TransactionOffsets): Promise<void>
+  /**
+   * Waits until all that was sent is written, and commits it: it will be visible, whatever happens, a moment
+   * later, when the coordinator has written that into the partitions. Rejects with TRANSACTION_ABORTED when a part
+   * of it failed, and then it is aborted; with FENCED; with TIMED_OUT when the outcome is not known.
+   */
+  commit(): Promise<void>
+  /** Ends it without effect: what was sent will never be visible (at read_committed), and offsets stay as they were. */
+  abort(): Promise<void>
+}
+
+/** A transaction that hands on what it is told until it is shut. */
+export class OpenTransaction<K, V> implements Transaction<K, V> {
   readonly #door: TransactionDoor<K, V>
   #open = true
 
@@ -29,12 +57,10 @@ export class Transaction<K = BytesInput, V = BytesInput> {
     this.#door = door
   }
 
-  /** Neither commit nor abort was called. */
   get isOpen(): boolean {
     return this.#open
   }
 
-  /** As `Producer.send`. The record can be read by others (at read_committed) after the commit only. */
   send(topic: string, record: ProducerRecord<K, V>): Promise<RecordMetadata> {
     return this.#door.send(topic, record, this)
   }
@@ -48,20 +74,11 @@ export class Transaction<K = BytesInput, V = BytesInput> {
     return this.#door.sendMany(topic, records, this)
   }
 
-  /**
-   * Commits a consumer's offsets, or those given, with the transaction. Rejects with STALE_GENERATION when the
-   * group has moved on; the transaction can then only be aborted.
-   */
   async commitOffsets(from: TransactionOffsetsSource | TransactionOffsets): Promise<void> {
     if (!this.#open) throw invalid('the transaction has ended')
     await this.#door.commitOffsets('offsets' in from ? from : await from.transactionOffsets())
   }
 
-  /**
-   * Waits until all that was sent is written, and commits it: it will be visible, whatever happens, a moment
-   * later, when the coordinator has written that into the partitions. Rejects with TRANSACTION_ABORTED when a part
-   * of it failed, and then it is aborted; with FENCED; with TIMED_OUT when the outcome is not known.
-   */
   async commit(): Promise<void> {
     this.#end()
     await this.#door.commit()

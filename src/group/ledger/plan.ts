@@ -5,8 +5,11 @@
 import { endOf, type RewindEntry } from '../../protocol/embedded/rewind-envelope.ts'
 import { type Commit, effective } from './position.ts'
 
+/** The member that has a partition. */
 export interface Owner {
+  /** As the coordinator or the member made it. */
   readonly memberId: string
+  /** What it calls itself. */
   readonly clientId: string
   /** Where it connects from, as the broker sees it. */
   readonly host: string
@@ -16,19 +19,29 @@ export interface Owner {
 
 /** What is known of a partition before the plan. */
 export interface Known {
+  /** The topic's name. */
   readonly topic: string
+  /** Its id, base64url. */
   readonly topicId: string
+  /** The partition's number, from 0. */
   readonly partition: number
+  /** Who has it; null: nobody. */
   readonly owner: Owner | null
+  /** The group's own commit; null: none. */
   readonly commit: Commit | null
+  /** What the ledger has for it; null: nothing. */
   readonly entry: RewindEntry | null
+  /** Offset of the first record that is still there. */
   readonly logStart: number
+  /** Offset after the last record. */
   readonly logEnd: number
 }
 
+/** Where a partition is, and where it would go. */
 export interface PlannedPartition extends Known {
   /** The effective committed offset; null: none. */
   readonly committed: number | null
+  /** The offset that it would go to, cut to the log. */
   readonly target: number
   /** Which end of the log the wish was cut to. */
   readonly clamped: 'start' | 'end' | null
@@ -44,11 +57,15 @@ export interface PlannedPartition extends Known {
   readonly resume: number | null
 }
 
+/** A rewind that has not been carried out. Targets are absolute: time does not change what it means. */
 export interface RewindPlan {
+  /** The group to be rewound. */
   readonly group: string
   /** The ledger group it will be written to. */
   readonly ledger: string
+  /** 'replay': bounded, it goes on where the group was. */
   readonly kind: 'rewind' | 'replay'
+  /** Each partition that it names. */
   readonly partitions: readonly PlannedPartition[]
   /** What a person should know before executing it. */
   readonly warnings: readonly string[]

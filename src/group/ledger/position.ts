@@ -17,6 +17,7 @@ import {
 
 /** A partition's commit in the group. */
 export interface Commit {
+  /** The next record to be processed. */
   readonly offset: number
   /** Null: bare, so not by a Playhead consumer. */
   readonly sequence: Sequence | null

@@ -33,11 +33,14 @@ const maxWhoLength = 20
 const maxTime = 9_999_999_999_999
 const maxLifetimeS = 99_999_999
 
+/** Whether an entry is still to be taken up. */
 export type EntryState = 'pending' | 'done' | 'cancelled'
 
 /** A partition's entry in the ledger; the offset committed with it is `target`. */
 export interface RewindEntry {
+  /** Which rewind. */
   readonly sequence: Sequence
+  /** Whether it is still to be taken up. */
   readonly state: EntryState
   /** base64url. An entry for a topic that was deleted and made anew means nothing. */
   readonly topicId: string
@@ -55,6 +58,7 @@ export interface RewindEntry {
   readonly resume: number | null
   /** Who asked, for a person to read: up to 20 characters of ASCII. */
   readonly who: string
+  /** Why, for a person to read: ASCII; '': not said. */
   readonly reason: string
 }
 

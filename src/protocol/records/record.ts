@@ -17,7 +17,9 @@ import type { RecordSource } from './source.ts'
 
 /** A header as it was sent: the same key may come twice, and null is not empty. */
 export interface Header {
+  /** Its name; several may have the same. */
   readonly key: string
+  /** Null and empty differ. */
   readonly value: Buffer | null
 }
 

@@ -4,7 +4,9 @@ import { printable } from '../../base/printable.ts'
 import { Secret } from '../../base/secret.ts'
 import type { Sasl } from './sasl.ts'
 
+/** What OAUTHBEARER sends (KIP-255). */
 export interface OauthToken {
+  /** The bearer token itself. */
   readonly token: string | Secret
   /** SASL extensions, as `logicalCluster` at Confluent. Names are letters only. */
   readonly extensions?: Readonly<Record<string, string>> | undefined

@@ -19,11 +19,15 @@ export interface Sasl {
   authenticate(env: Env, say: Say): Promise<void>
 }
 
-interface PasswordOptions {
+/** Who authenticates by a password. */
+export interface PasswordOptions {
+  /** As it is. */
   readonly username: string
+  /** As it is; a `Secret` is not shown when the options are printed. */
   readonly password: string | Secret
 }
 
+/** How to authenticate. No mechanism is ever replaced by another. */
 export type SaslOptions =
   | (PasswordOptions & {
       readonly mechanism: 'PLAIN'
