@@ -14,41 +14,25 @@ import { Appends } from './appends.ts'
 import type { Catalog } from './catalog.ts'
 import { afterAll, nameKey, spaces } from './keys.ts'
 import { StoredTransaction, readStored, writeStored } from './stored.ts'
+import {
+  type ProducerIdentity,
+  type Transaction,
+  type TransactionState,
+  type Writer,
+  identityFault,
+  isPredecessor,
+  lastEpoch,
+  mayEnd,
+  mayEndBumping,
+  partitionsOf
+} from './transaction.ts'
 
 /** As Kafka's `transaction.max.timeout.ms`. */
 const longestTimeoutMs = 900_000
 /** As Kafka's `transactional.id.expiration.ms`. */
 const forgottenAfterMs = 604_800_000
-/** The last epoch that a producer is given; one above it is for the marker of its last transaction. */
-const lastEpoch = 0x7fff - 1
-const none = -1n
 /** From this version on a TxnOffsetCommit adds its group to the transaction by itself (KIP-890). */
 const addsGroups = 5
-
-export type TransactionState = 'Empty' | 'Ongoing' | 'CompleteCommit' | 'CompleteAbort'
-
-export interface Transaction {
-  readonly id: string
-  producerId: bigint
-  producerEpoch: number
-  /** Those before, by which a retry is known; -1: a retry of theirs is refused. */
-  lastProducerId: bigint
-  lastProducerEpoch: number
-  timeoutMs: number
-  state: TransactionState
-  /** -1: it never began. */
-  startedAt: number
-  updatedAt: number
-  /** By topic; names, as a topic that is deleted is not asked for a marker. */
-  partitions: Map<string, Set<number>>
-  /** Groups whose offsets it commits. */
-  groups: Set<string>
-}
-
-export interface ProducerIdentity {
-  readonly producerId: bigint
-  readonly producerEpoch: number
-}
 
 export type Outcome =
   | { readonly error: number }
@@ -94,7 +78,7 @@ export class Transactions {
       const stored = readStored(StoredTransaction, value)
       const { transactionalId: id, state, partitions, groups, implicit: _, ...rest } = stored
       const byTopic = new Map<string, Set<number>>()
-      for (const { topic, partition } of partitions) setOf(byTopic, topic).add(partition)
+      for (const { topic, partition } of partitions) partitionsOf(byTopic, topic).add(partition)
       const known = { ...rest, id, partitions: byTopic, groups: new Set(groups) }
       this.#byId.set(id, { ...known, state: state as TransactionState })
     }
@@ -148,7 +132,7 @@ export class Transactions {
   /** Whether the producer may write to the partition within its transaction; 0, and it is part of it from then on. */
   addPartition(who: Writer, topic: string, partition: number, changes: Changes): number {
     return this.#add(who, changes, found => {
-      const partitions = setOf(found.partitions, topic)
+      const partitions = partitionsOf(found.partitions, topic)
       if (partitions.has(partition)) return false
       partitions.add(partition)
       return true
@@ -229,7 +213,7 @@ export class Transactions {
       id,
       producerId: this.#newProducerId(appends.changes),
       producerEpoch: 0,
-      lastProducerId: none,
+      lastProducerId: -1n,
       lastProducerEpoch: -1,
       timeoutMs,
       state: 'Empty',
@@ -246,7 +230,7 @@ export class Transactions {
   #nextEpoch(one: Transaction, lastProducerEpoch: number, changes: Changes): void {
     one.lastProducerEpoch = lastProducerEpoch
     if (one.producerEpoch < lastEpoch) {
-      one.lastProducerId = none
+      one.lastProducerId = -1n
       one.producerEpoch++
       return
     }
@@ -367,55 +351,4 @@ export class Transactions {
     }
     this.#watchTimeouts()
   }
-}
-
-export interface Writer extends ProducerIdentity {
-  readonly transactionalId: string
-}
-
-function identityFault(found: Transaction | undefined, who: ProducerIdentity): number {
-  if (found === undefined || found.producerId !== who.producerId) {
-    return KafkaError.INVALID_PRODUCER_ID_MAPPING
-  }
-  return found.producerEpoch === who.producerEpoch ? KafkaError.NONE : KafkaError.PRODUCER_FENCED
-}
-
-function isPredecessor({ producerId, producerEpoch }: ProducerIdentity, one: Transaction): boolean {
-  const usedUp = producerId === one.lastProducerId && producerEpoch >= lastEpoch
-  return producerId === one.producerId || usedUp
-}
-
-type Verdict = 'now' | 'again' | number
-
-/** Of a client that keeps its epoch: the state tells whether it is a retry. */
-function mayEnd(one: Transaction, who: ProducerIdentity, commit: boolean): Verdict {
-  const fault = identityFault(one, who)
-  if (fault !== KafkaError.NONE) return fault
-  if (one.state === 'Ongoing') return 'now'
-  return one.state === complete(commit) ? 'again' : KafkaError.INVALID_TXN_STATE
-}
-
-/** Of a client whose epoch rises with each end: the epoch tells whether it is a retry. */
-function mayEndBumping(one: Transaction, who: ProducerIdentity, commit: boolean): Verdict {
-  const { producerId, producerEpoch } = who
-  const bumped = one.producerId === producerId && one.producerEpoch === producerEpoch + 1
-  const rotated =
-    one.lastProducerId === producerId && producerEpoch >= lastEpoch && one.producerEpoch === 0
-  if (one.producerId !== producerId && !rotated) return KafkaError.INVALID_PRODUCER_ID_MAPPING
-  const retries =
-    (bumped || rotated) && (one.state === 'CompleteCommit' || one.state === 'CompleteAbort')
-  if (retries) return one.state === complete(commit) ? 'again' : KafkaError.INVALID_TXN_STATE
-  if (one.producerEpoch !== producerEpoch) return KafkaError.PRODUCER_FENCED
-  // An abort of nothing is a way to another epoch; a commit of nothing is a mistake.
-  return one.state === 'Ongoing' || !commit ? 'now' : KafkaError.INVALID_TXN_STATE
-}
-
-function complete(commit: boolean): TransactionState {
-  return commit ? 'CompleteCommit' : 'CompleteAbort'
-}
-
-function setOf(byTopic: Map<string, Set<number>>, topic: string): Set<number> {
-  let set = byTopic.get(topic)
-  if (set === undefined) byTopic.set(topic, (set = new Set()))
-  return set
 }

@@ -3,7 +3,7 @@ import { Changes } from '../../base/store.ts'
 import { AddPartitionsToTxn } from '../../protocol/api/add-partitions-to-txn.ts'
 import { KafkaError } from '../../protocol/errors.ts'
 import { type Context, handler } from '../handler.ts'
-import type { Writer } from '../transactions.ts'
+import type { Writer } from '../transaction.ts'
 
 interface Asked extends Writer {
   readonly verifyOnly: boolean
