@@ -75,7 +75,8 @@ describe('a group led by a controller', () => {
       assert.equal(await a.register({}, []), 'NONE')
       assert.equal(a.owned.get('t:0'), 5)
       const { code, rewindId, offsets } = await rewound
-      assert.deepEqual([code, rewindId], ['NONE', 1])
+      assert.equal(code, 'NONE')
+      assert.ok(rewindId > 1e12, 'ids are times, at least')
       assert.equal(offsets[0]?.partitions[0]?.previousOffset, 15)
       assert.equal(await a.commit(0, 17, before), 'ILLEGAL_GENERATION')
       assert.equal(await committedOf(wire, 0), 5)

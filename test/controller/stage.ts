@@ -104,7 +104,7 @@ export class Stage {
   get world(): ControllerWorld {
     const named = (name: string) => this.topics.get(name)
     return {
-      wallMs: 1_000_000 + this.now,
+      wallMs: this.now,
       monotonicMs: this.now,
       config,
       newId: () => String(++this.#ids),
@@ -202,8 +202,10 @@ export class Stage {
         generationId: actor?.generation ?? -1,
         timeoutMs,
         reason: '',
-        offsets
-      }
+        offsets,
+        by: ''
+      },
+      client: { id: 'tool', host: '/127.0.0.1' }
     }))
   }
 

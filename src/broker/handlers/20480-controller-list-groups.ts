@@ -1,4 +1,6 @@
 /** ControllerListGroups: any broker says which groups there are and who leads them. */
+import { windowOver } from '../../group/controller/grants.ts'
+import { type ControllerGroup, rewindStates } from '../../group/controller/state.ts'
 import { subscriptions } from '../../group/controller/target.ts'
 import { ControllerListGroups } from '../../protocol/api/controller-list-groups.ts'
 import { KafkaError } from '../../protocol/errors.ts'
@@ -31,7 +33,29 @@ function one(groupId: string, cluster: BrokerCluster) {
     return { errorCode: KafkaError.INCONSISTENT_GROUP_PROTOCOL, groups: [] }
   }
   const known = members?.type === 'controller' ? members : undefined
-  return { errorCode: KafkaError.NONE, groups: [described(groupId, known, cluster)] }
+  const group = described(groupId, known, cluster)
+  const rewinds = known === undefined ? [] : rewindsOf(known.state)
+  return { errorCode: KafkaError.NONE, groups: [{ ...group, rewinds }] }
+}
+
+function rewindsOf(state: ControllerGroup) {
+  return [...state.rewinds.values()].flatMap(of =>
+    [...of.values()].map(rewind => ({
+      topic: rewind.topic,
+      topicId: rewind.topicId,
+      partition: rewind.partition,
+      rewindId: rewind.id,
+      state: rewindStates.indexOf(rewind.state),
+      previousOffset: rewind.from,
+      offset: rewind.target,
+      until: rewind.until,
+      resume: rewind.resume,
+      replaying: rewind.state === 'done' && rewind.until >= 0 && !windowOver({ state }, rewind),
+      askedAt: rewind.askedAtMs,
+      by: rewind.by,
+      reason: rewind.reason
+    }))
+  )
 }
 
 function described(

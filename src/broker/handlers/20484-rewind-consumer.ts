@@ -14,8 +14,9 @@ export const handleRewindConsumer = handler({
     const { reason, memberId, offsets, groupId } = request
     const topics = offsets.map(({ topic }) => topic)
     context.env.log.info('a rewind was asked for', { groupId, memberId, topics, reason })
+    const client = { id: context.clientId, host: context.clientHost }
     const answer = await askController(found, context, ticket => {
-      return { kind: 'rewind', ticket, request }
+      return { kind: 'rewind', ticket, client, request }
     })
     // A rewind is answered as a rewind.
     return answer as RewindAnswer

@@ -26,15 +26,12 @@ export function grant(
   const { state: group, world } = turn
   const topic = world.topics.withId(topicId)
   if (topic === undefined) return
+  const waiting = group.rewinds.get(topicId)?.get(partition)
+  if (waiting?.state === 'waiting') record(turn, waiting)
   const rewind = group.rewinds.get(topicId)?.get(partition)
-  if (rewind?.state === 'waiting') record(turn, rewind)
-  if (rewind !== undefined) {
-    const open = rewind.until >= 0 && !windowOver(turn, rewind)
-    if (open) turn.become({ kind: 'rewind', rewind: { ...rewind, state: 'window' } })
-    else turn.become({ kind: 'rewindOver', topicId, partition })
-  }
-  const over = rewind === undefined || (rewind.state === 'window' && windowOver(turn, rewind))
-  put(draft, topicId, partition, { since, moved: false, rewindId: over ? 0 : rewind.id })
+  const news = rewind?.state === 'recorded' ? rewind : undefined
+  if (news !== undefined) turn.become({ kind: 'rewind', rewind: { ...news, state: 'done' } })
+  put(draft, topicId, partition, { since, moved: false, rewindId: news?.id ?? 0 })
   const { startFrom } = member.registration
   if (startFrom !== 'latest' || offsetOf(group.offsets, topic.name, partition)) return
   // Who takes it over should start here too, not at what is latest then.
@@ -53,8 +50,13 @@ export function record(turn: ControllerTurn, rewind: Rewind): void {
   const log = turn.world.log(rewind.topic, rewind.partition)
   // What was there when it was asked for may have been deleted by now.
   const offset = Math.max(log?.start ?? 0, Math.min(rewind.target, log?.end ?? Infinity))
+  // Its owner has committed where it stood.
+  const stood = offsetOf(turn.state.offsets, rewind.topic, rewind.partition)?.offset
+  const from = stood ?? rewind.from
   commitOffset(turn, rewind, offset)
-  turn.become({ kind: 'rewind', rewind: { ...rewind, state: 'recorded' } })
+  const resume = rewind.until < 0 ? -1 : Math.max(rewind.resume, from)
+  const recorded = { ...rewind, target: offset, from, resume, state: 'recorded' } as const
+  turn.become({ kind: 'rewind', rewind: recorded })
   decide(turn, rewind, KafkaError.NONE, offset)
 }
 
@@ -117,8 +119,10 @@ function outcome(codes: ReadonlySet<number>): Pick<RewindAnswer, 'errorCode' | '
 }
 
 /** The end of the window is committed: the group is where it was before the replay. */
-function windowOver(turn: ControllerTurn, { topic, partition, until, state }: Rewind): boolean {
-  if (state === 'waiting' || state === 'recorded') return false
+export function windowOver(
+  turn: Pick<ControllerTurn, 'state'>,
+  { topic, partition, until }: Rewind
+): boolean {
   return (offsetOf(turn.state.offsets, topic, partition)?.offset ?? -1) >= until
 }
 
@@ -176,6 +180,7 @@ export function answerRegistration(
     })
     return [{ topicId, topic, partitions: list }]
   })
+  const rewinds = rewindsOf(turn, member, kept)
   const { sessionTimeoutMs } = member.registration
   const { heartbeatIntervalMs } = turn.world.config
   turn.answer(ticket, {
@@ -183,13 +188,27 @@ export function answerRegistration(
     memberId,
     generationId: member.generation,
     heartbeatIntervalMs: Math.min(heartbeatIntervalMs, Math.floor(sessionTimeoutMs / 3)),
-    partitions
+    partitions,
+    rewinds
   })
+}
+
+/** Who asked for the rewinds that starts come from, and why: each once. */
+function rewindsOf(turn: ControllerTurn, { leases }: Member, kept: Partitions) {
+  const rewinds = new Map<number, { rewindId: number; by: string; reason: string }>()
+  for (const [topicId, of] of leases) {
+    for (const [partition, { rewindId }] of of) {
+      if (rewindId === 0 || kept.get(topicId)?.has(partition)) continue
+      const { by = '', reason = '' } = turn.state.rewinds.get(topicId)?.get(partition) ?? {}
+      rewinds.set(rewindId, { rewindId, by, reason })
+    }
+  }
+  return [...rewinds.values()]
 }
 
 function windowOf(turn: ControllerTurn, topicId: string, partition: number) {
   const rewind = turn.state.rewinds.get(topicId)?.get(partition)
-  if (rewind?.state !== 'window' || windowOver(turn, rewind)) return {}
+  if (rewind === undefined || rewind.until < 0 || windowOver(turn, rewind)) return {}
   return { until: rewind.until, resume: rewind.resume }
 }
 

@@ -9,6 +9,10 @@ import type { ControllerTurn, LogView, Move, Refusal, RewindAnswer } from './wor
 const latest = -1
 const earliest = -2
 
+/** What is said of a rewind is kept for each of its partitions. */
+const longestWho = 100
+const longestReason = 500
+
 interface Wish {
   readonly topic: string
   /** '' and no log: there is no such partition. */
@@ -28,12 +32,13 @@ export function rewind(turn: ControllerTurn, event: Move): void {
   const wishes = wishesOf(turn, event)
   const unknown = wishes.find(({ log }) => log === undefined)
   if (unknown !== undefined) return refuseUnknown(turn, ticket, wishes)
-  const id = group.head.lastRewindId + 1
+  // Rises with time too: so ids of groups that were deleted and made anew don't begin again.
+  const id = Math.max(group.head.lastRewindId + 1, world.wallMs)
   turn.become({ kind: 'head', head: { ...group.head, lastRewindId: id } })
   const lines = new Map<string, Map<number, CallLine>>()
   const ids = wishes.map(wish => {
-    const rewind = resolve(turn, wish, id)
-    const previousOffset = offsetOf(group.offsets, wish.topic, wish.partition)?.offset ?? -1
+    const rewind = resolve(turn, wish, id, event)
+    const previousOffset = rewind.from
     const owner = ownerOf(group, wish.topicId, wish.partition)?.id ?? ''
     const { topic, topicId, partition } = wish
     put(lines, topicId, partition, {
@@ -73,7 +78,9 @@ function take(turn: ControllerTurn, rewind: Rewind): string | undefined {
   return undefined
 }
 
-function resolve({ state: group }: ControllerTurn, wish: Wish, id: number): Rewind {
+function resolve(turn: ControllerTurn, wish: Wish, id: number, event: Move): Rewind {
+  const { state: group, world } = turn
+  const { memberId, by: named, reason } = event.request
   const { topic, topicId, partition, until } = wish
   const start = wish.log?.start ?? 0
   const end = wish.log?.end ?? 0
@@ -85,7 +92,9 @@ function resolve({ state: group }: ControllerTurn, wish: Wish, id: number): Rewi
   const state = 'waiting' as const
   const window = until > target ? { until, resume } : { until: -1, resume: -1 }
   const to = until >= 0 && until <= target ? Math.max(resume, 0) : target
-  return { topicId, topic, partition, id, target: to, ...window, state }
+  const by = (named || memberId || event.client.id).slice(0, longestWho)
+  const said = { by, reason: reason.slice(0, longestReason), askedAtMs: world.wallMs }
+  return { topicId, topic, partition, id, target: to, from: committed, ...window, ...said, state }
 }
 
 function wishesOf({ world }: ControllerTurn, { request }: Move): readonly Wish[] {

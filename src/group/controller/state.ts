@@ -93,10 +93,11 @@ export interface Known {
 }
 
 /**
- * A rewind of one partition.
+ * The newest rewind of one partition.
  *   waiting   its owner was told, or is to be. When it has given up the partition, or is gone, the offset is recorded.
  *   recorded  the offset is committed; there is no owner that was told. The next one is, with its grant.
- *   window    of a bounded replay: its owner was told. Until `until` is committed every owner is.
+ *   done      its owner was told. It is kept: who asks learns of it, and may undo it. Of a bounded replay every owner
+ *             is told the window, until its end is committed.
  */
 export interface Rewind {
   readonly topicId: string
@@ -104,12 +105,18 @@ export interface Rewind {
   readonly partition: number
   readonly id: number
   readonly target: number
+  /** Where the group was: when it was asked for, and then when it took place; -1: nowhere. */
+  readonly from: number
   /** Bounded replay; -1: not one. */
   readonly until: number
   readonly resume: number
+  /** Wall clock. */
+  readonly askedAtMs: number
+  readonly by: string
+  readonly reason: string
   readonly state: RewindState
 }
-export const rewindStates = ['waiting', 'recorded', 'window'] as const
+export const rewindStates = ['waiting', 'recorded', 'done'] as const
 export type RewindState = (typeof rewindStates)[number]
 
 /** Somebody waits for the outcome of a rewind. */

@@ -87,8 +87,12 @@ export const StoredRewind = message({
     partition: int32(),
     id: int64(),
     target: int64(),
+    from: int64(),
     until: int64(),
     resume: int64(),
+    askedAtMs: int64(),
+    by: string(),
+    reason: string(),
     /** Index of RewindState. */
     state: int8()
   }

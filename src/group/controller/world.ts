@@ -41,6 +41,7 @@ export interface Beat {
 export interface Move {
   readonly kind: 'rewind'
   readonly ticket: Ticket
+  readonly client: Client
   readonly request: RequestRead<typeof RewindConsumer>
 }
 export interface Unregister {

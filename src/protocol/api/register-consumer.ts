@@ -63,6 +63,8 @@ export const RegisterConsumer = api({
         /** … and the group goes on here. */
         resume: int64({ default: -1, tag: 1 })
       })
-    })
+    }),
+    /** Who asked for the rewinds that starts come from, and why. */
+    rewinds: array({ rewindId: int64(), by: string(), reason: string() }, { tag: 0 })
   }
 })

@@ -32,7 +32,9 @@ export const RewindConsumer = api({
         /** … and goes on at this one. */
         resume: int64({ default: -1, tag: 1 })
       })
-    })
+    }),
+    /** Who asks, for people. Default: the member's id, or how the client names itself. */
+    by: string({ default: '', tag: 0 })
   },
   response: {
     errorCode: int16(),
