@@ -22,6 +22,7 @@ import { type ConsumerEventName, type ConsumerEvents, Events } from './events.ts
 import type { TopicPartition } from '../partition.ts'
 import { Fetcher } from './fetcher.ts'
 import { Group } from './group.ts'
+import { LedRewinds } from './led-rewinds.ts'
 import { manualAssignment } from './manual.ts'
 import {
   type ConsumerOptions,
@@ -370,7 +371,11 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
         group,
         lane,
         closing: this.#closing.signal,
+        name: this.#lane,
         assign: partitions => this.#assignment.assign(partitions, () => 'committed'),
+        assignAt: partitions => this.#ledRewinds().assign(partitions),
+        halt: partitions => this.#ledRewinds().halt(partitions),
+        move: partitions => this.#ledRewinds().move(partitions),
         revoke: partitions => this.#assignment.revoke(partitions),
         lose: (partitions, why) => this.#assignment.lose(partitions, why),
         confirmed: () => {
@@ -381,6 +386,16 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
       },
       `${this.#settings.rewind === null ? '' : rewindableMark}${uuid(cpu.randomBytes(16))}`
     )
+  }
+
+  #ledRewinds(): LedRewinds {
+    return new LedRewinds({
+      clock: this.#cluster.env.clock,
+      settings: this.#settings,
+      assignment: this.#assignment,
+      commits: this.#needCommits(),
+      rewinder: this.#rewinder
+    })
   }
 
   #makeCommits(group: string, lane: LaneName): Commits {
@@ -404,7 +419,8 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
       settings,
       events: this.#events,
       commits,
-      playheads: () => this.#assignment.playheads()
+      playheads: () => this.#assignment.playheads(),
+      led: () => this.#group?.led ?? false
     })
   }
 

@@ -6,15 +6,17 @@ import type { Timer } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
 import type { Subscription } from '../../group/member/protocol.ts'
 import { ConsumerGroupHeartbeat } from '../../protocol/api/consumer-group-heartbeat.ts'
+import { RegisterConsumer } from '../../protocol/api/register-consumer.ts'
 import type { LaneName } from '../../rpc/call.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import { sleep } from '../../rpc/retry.ts'
 import type { CommitIdentity } from './commits.ts'
+import { type LedHost, LedMembership } from './led-membership.ts'
 import { Membership, type MembershipHost } from './membership.ts'
 import type { Settings } from './options.ts'
 import { matchTopics, subscriptionOf } from './topics.ts'
 
-export interface GroupHost extends Omit<MembershipHost, 'sessionTimeoutMs'> {
+export interface GroupHost extends Omit<MembershipHost, 'sessionTimeoutMs'>, LedHost {
   readonly cluster: Cluster
   readonly settings: Settings
   readonly lane: LaneName
@@ -27,17 +29,28 @@ const matchEveryMs = 30_000
 const retryMs = 500
 
 export class Group {
-  readonly memberId: string
   readonly #host: GroupHost
-  #membership: Membership | null = null
+  /** Of a protocol in which members name themselves. */
+  readonly #ownId: string
+  #membership: Membership | LedMembership | null = null
   /** Topics of the subscription that were there before this member was. */
   #before: ReadonlySet<string> = new Set()
   #matched: readonly string[] = []
   #timer: Timer | null = null
+  #ledByController = false
 
   constructor(host: GroupHost, memberId: string) {
     this.#host = host
-    this.memberId = memberId
+    this.#ownId = memberId
+  }
+
+  get memberId(): string {
+    return this.led ? (this.#membership?.memberId ?? '') : this.#ownId
+  }
+
+  /** A controller leads the group. */
+  get led(): boolean {
+    return this.#membership instanceof LedMembership
   }
 
   get identity(): CommitIdentity | undefined {
@@ -49,7 +62,7 @@ export class Group {
   }
 
   get joined(): boolean {
-    return this.#membership?.member.phase === 'member'
+    return this.#membership?.joined ?? false
   }
 
   /** Whether this member saw `topic` come into being. */
@@ -85,10 +98,23 @@ export class Group {
     const { settings, closing } = this.#host
     const subscription = await this.#untilReached(() => this.#prepare())
     if (closing.aborted) return
+    if (this.#ledByController) {
+      this.#membership = new LedMembership(
+        this.#host,
+        {
+          instanceId: settings.instanceId,
+          sessionTimeoutMs: settings.sessionTimeoutMs,
+          registerTimeoutMs: settings.maxProcessingMs,
+          startFrom: startCode(settings)
+        },
+        subscription
+      )
+      return this.#membership.start()
+    }
     this.#membership = new Membership(
       { ...this.#host, sessionTimeoutMs: settings.sessionTimeoutMs },
       {
-        memberId: this.memberId,
+        memberId: this.#ownId,
         instanceId: settings.instanceId,
         rackId: settings.rackId,
         rebalanceTimeoutMs: settings.maxProcessingMs,
@@ -105,19 +131,32 @@ export class Group {
     const { topics, protocol } = settings
     const names = topics.filter(t => typeof t === 'string')
     const patterns = names.length < topics.length
-    if (protocol !== 'auto' && protocol !== 'consumer') throw notYet(protocol)
-    if (!(await cluster.supports(ConsumerGroupHeartbeat))) throw notYet('classic')
+    this.#ledByController = await this.#isLed(protocol)
+    if (protocol === 'classic') throw notYet(protocol)
+    if (!this.#ledByController && !(await cluster.supports(ConsumerGroupHeartbeat))) {
+      throw notYet('classic')
+    }
     const there = patterns ? await matchTopics(cluster, topics) : names
     const { topics: known } = await cluster.refresh({ topics: there })
     this.#before = new Set(there.filter(name => known.has(name)))
     const direct = subscriptionOf(topics)
     if (direct !== null) {
-      if (direct.regex === null || (await cluster.supports(ConsumerGroupHeartbeat, 1)))
-        return direct
+      const matches = this.#ledByController || (await cluster.supports(ConsumerGroupHeartbeat, 1))
+      if (direct.regex === null || matches) return direct
     }
     this.#matched = there
     this.#matchLater()
     return { topics: there, regex: null }
+  }
+
+  /** 'auto' doesn't decide for it by itself. */
+  async #isLed(protocol: Settings['protocol']): Promise<boolean> {
+    if (protocol !== 'controller') return false
+    if (await this.#host.cluster.supports(RegisterConsumer)) return true
+    throw new PlayheadError(
+      'UNSUPPORTED_VERSION',
+      "no broker speaks the 'controller' group protocol: Playhead's embedded broker does"
+    )
   }
 
   #matchLater(): void {
@@ -153,6 +192,12 @@ export class Group {
       }
     }
   }
+}
+
+/** As RegisterConsumer numbers it; a time is looked up on this side. */
+function startCode({ startFrom }: Settings): number {
+  if (startFrom === 'earliest') return 0
+  return startFrom === 'latest' ? 1 : 2
 }
 
 function notYet(protocol: string): PlayheadError {

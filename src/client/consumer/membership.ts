@@ -87,6 +87,14 @@ export class Membership {
     return this.#member.lastGoodAt + this.#host.sessionTimeoutMs
   }
 
+  get memberId(): string {
+    return this.#member.memberId
+  }
+
+  get joined(): boolean {
+    return this.#member.phase === 'member'
+  }
+
   start(): void {
     this.#tell({ on: 'start' })
   }
@@ -151,10 +159,7 @@ export class Membership {
         this.#env.log.info(`group '${group}': joining again: ${action.why}`)
         return
       case 'fail': {
-        const kafkaError = kafkaErrorName(action.code)
-        const code = codeOf(kafkaError)
-        const message = `group '${group}' refused this consumer: ${kafkaError} ${action.message}`
-        this.#host.failed(new PlayheadError(code, message, { group, kafkaError }))
+        this.#host.failed(refusalOf(group, action.code, action.message))
         return
       }
       case 'left':
@@ -247,6 +252,13 @@ export class Membership {
       this.#tell({ on: 'wake' })
     })
   }
+}
+
+/** The group cannot be joined as configured. */
+export function refusalOf(group: string, code: number, why: string): PlayheadError {
+  const kafkaError = kafkaErrorName(code)
+  const message = `group '${group}' refused this consumer: ${kafkaError} ${why}`
+  return new PlayheadError(codeOf(kafkaError), message, { group, kafkaError })
 }
 
 function codeOf(

@@ -80,6 +80,8 @@ export interface RewinderHost {
   readonly events: Events
   readonly commits: Commits
   playheads(): Iterable<Playhead>
+  /** A controller leads the group and says what is rewound: there is no ledger. */
+  led(): boolean
 }
 
 /** For the acknowledgement, before delivery goes on without it. It is still committed. */
@@ -153,6 +155,23 @@ export class Rewinder implements StartSeam {
   /** From now on, offsets of this consumer may be in a transaction that is still open. */
   transactional(): void {
     this.#transactional = true
+  }
+
+  // Led by a controller
+
+  /** The controller has recorded these: they take effect here, as entries of a ledger would. */
+  take(entries: ReadonlyMap<Playhead, RewindEntry>): void {
+    const bySequence = new Map<Sequence, Move[]>()
+    for (const [playhead, entry] of entries) {
+      const move = this.#jump(playhead, entry)
+      bySequence.set(entry.sequence, [...(bySequence.get(entry.sequence) ?? []), move])
+    }
+    for (const moves of bySequence.values()) this.#finish(moves)
+  }
+
+  /** A partition in the middle of a bounded replay, which another began. */
+  bound(playhead: Playhead, window: Window): void {
+    this.#bound(playhead, window)
   }
 
   // Starting
@@ -255,7 +274,7 @@ export class Rewinder implements StartSeam {
     if (playheads.size === 0) return
     // The group's coordinator may be another broker, which hangs: that must not keep the ledger from being read.
     this.#doubts.look().catch((error: unknown) => this.#checkFailed(error))
-    await this.#lookForNews(playheads)
+    if (!this.#host.led()) await this.#lookForNews(playheads)
   }
 
   async #lookForNews(playheads: ReadonlyMap<string, Playhead>): Promise<void> {

@@ -1,0 +1,106 @@
+/**
+ * Rewinds of a group led by a controller, at the owner: its partitions stop, and go on where the controller says. What
+ * a rewind is to the application (`onRewind`, events, signals of handlers) is the `Rewinder`'s, as on every protocol;
+ * where the partitions go, the controller has recorded.
+ */
+import type { RewindEntry, Sequence } from '../../protocol/embedded/rewind-envelope.ts'
+import type { Clock } from '../../base/env.ts'
+import type { Assignment } from './assignment.ts'
+import type { Commits } from './commits.ts'
+import type { PlacedPartition } from './led-membership.ts'
+import type { TopicIdPartition } from './offsets.ts'
+import type { Settings, StartFrom } from './options.ts'
+import { partitionKey, type Playhead } from './playhead.ts'
+import type { Rewinder } from './rewind.ts'
+
+/** For the commit of where a partition stood; a rewind doesn't wait for a broker that is gone. */
+const haltMs = 1_000
+
+export interface LedRewindsHost {
+  readonly clock: Clock
+  readonly settings: Settings
+  readonly assignment: Assignment
+  readonly commits: Commits
+  readonly rewinder: Rewinder | null
+}
+
+/** As rewinds of every protocol are known: of 17 characters, ordered as the controller's ids are. */
+export function sequenceOf(rewindId: number): Sequence {
+  return `${String(rewindId).padStart(13, '0')}0000`
+}
+
+export class LedRewinds {
+  readonly #host: LedRewindsHost
+
+  constructor(host: LedRewindsHost) {
+    this.#host = host
+  }
+
+  /** They are ours, and start here. */
+  assign(partitions: readonly PlacedPartition[]): void {
+    const { assignment, settings, rewinder } = this.#host
+    const offsets = new Map(partitions.map(p => [partitionKey(p.topic, p.partition), p.offset]))
+    assignment.assign(partitions, key => startAt(offsets.get(key) ?? -1, settings.startFrom))
+    const entries = new Map<Playhead, RewindEntry>()
+    for (const placed of partitions) {
+      const playhead = assignment.get(placed)
+      if (playhead === undefined) continue
+      if (placed.rewind !== null) entries.set(playhead, entryOf(placed))
+      else if (placed.window !== null) rewinder?.bound(playhead, placed.window)
+    }
+    rewinder?.take(entries)
+  }
+
+  async halt(partitions: readonly TopicIdPartition[]): Promise<void> {
+    const { assignment, settings, commits, clock } = this.#host
+    const playheads = partitions.flatMap(tp => assignment.get(tp) ?? []).filter(canJump)
+    if (settings.autoCommit) commits.wantProcessed(playheads)
+    commits.pump()
+    for (const playhead of playheads) {
+      playhead.jump({ offset: Math.max(0, playhead.position) }, 'rewind', 'held')
+    }
+    const landed = Promise.all(playheads.map(playhead => commits.landed(playhead)))
+    let timer: { cancel(): void } | undefined
+    const late = new Promise<void>(resolve => (timer = clock.after(haltMs, resolve)))
+    await Promise.race([landed, late])
+    timer?.cancel()
+  }
+
+  move(partitions: readonly PlacedPartition[]): void {
+    const { assignment, rewinder } = this.#host
+    const entries = new Map<Playhead, RewindEntry>()
+    for (const placed of partitions) {
+      const playhead = assignment.get(placed)
+      if (playhead === undefined || !canJump(playhead)) continue
+      if (placed.rewind !== null && rewinder !== null) entries.set(playhead, entryOf(placed))
+      else playhead.jump({ offset: Math.max(0, placed.offset) }, 'rewind')
+    }
+    rewinder?.take(entries)
+  }
+}
+
+function startAt(offset: number, startFrom: StartFrom): number | StartFrom {
+  return offset >= 0 ? offset : startFrom
+}
+
+function canJump({ state }: Playhead): boolean {
+  return state !== 'gone' && state !== 'revoking'
+}
+
+/** What the ledger of another protocol would have said. */
+function entryOf({ topicId, offset, rewind, window }: PlacedPartition): RewindEntry {
+  const { id = 0, by = '', reason = '' } = rewind ?? {}
+  return {
+    sequence: sequenceOf(id),
+    state: 'done',
+    topicId,
+    created: id,
+    expires: Infinity,
+    target: offset,
+    before: null,
+    until: window?.until ?? null,
+    resume: window?.resume ?? null,
+    who: by,
+    reason
+  }
+}

@@ -1,0 +1,609 @@
+/**
+ * The member's half of a group led by a controller. Two requests may be out at once: a heartbeat, which the controller
+ * holds until it has something to say, and a registration, which is a member's one answer to whatever it is told.
+ *
+ * A registration says which partitions the member goes on delivering while it waits (`kept`). So nobody stops for a
+ * round: what turns out to be another's is given up afterwards, by one more registration. A rewind stops its own
+ * partitions first (`halt`), then registers without them, and finds them in the answer at their new offsets.
+ *
+ * Facts change state, `apply` alone applies them. Times are monotonic milliseconds.
+ */
+import { assert, unreachable } from '../../base/assert.ts'
+import { KafkaError } from '../../protocol/errors.ts'
+import type { ControllerHeartbeat } from '../../protocol/api/controller-heartbeat.ts'
+import type { RegisterConsumer } from '../../protocol/api/register-consumer.ts'
+import type { UnregisterConsumer } from '../../protocol/api/unregister-consumer.ts'
+import type { RequestOf, ResponseOf } from '../../protocol/schema.ts'
+import {
+  type Lease,
+  type LeaseKey,
+  leaseKey,
+  leasesOf,
+  type Leases,
+  type MemberAction,
+  type MemberEvent,
+  type MemberView,
+  noLeases,
+  type Subscription,
+  without
+} from './protocol.ts'
+
+export type LedRequest =
+  | {
+      readonly kind: 'register'
+      readonly body: Omit<RequestOf<typeof RegisterConsumer>, 'groupId'>
+    }
+  | {
+      readonly kind: 'heartbeat'
+      readonly body: Omit<RequestOf<typeof ControllerHeartbeat>, 'groupId'>
+    }
+  | { readonly kind: 'leave'; readonly body: Omit<RequestOf<typeof UnregisterConsumer>, 'groupId'> }
+export type LedRequestKind = LedRequest['kind']
+
+export type LedAnswer =
+  | { readonly kind: 'register'; readonly body: ResponseOf<typeof RegisterConsumer> }
+  | { readonly kind: 'heartbeat'; readonly body: ResponseOf<typeof ControllerHeartbeat> }
+  | { readonly kind: 'leave'; readonly body: ResponseOf<typeof UnregisterConsumer> }
+
+/** A partition with where it starts. */
+export interface LedLease extends Lease {
+  readonly name: string
+  /** -1: nothing is committed, and the controller knows no policy for it. */
+  readonly offset: number
+  /** The rewind that led here; null: none did. */
+  readonly rewind: { readonly id: number; readonly by: string; readonly reason: string } | null
+  /** Of a bounded replay. */
+  readonly window: { readonly until: number; readonly resume: number } | null
+}
+
+export type LedEvent =
+  | Exclude<MemberEvent<LedAnswer>, { on: 'unanswered' }>
+  | { readonly on: 'unanswered'; readonly kind: LedRequestKind }
+  /** Leases of a `halt` are stopped. */
+  | { readonly on: 'halted'; readonly leases: readonly Lease[] }
+
+export type LedAction =
+  | Exclude<MemberAction<LedRequest>, { do: 'assign' }>
+  | { readonly do: 'assign'; readonly leases: readonly LedLease[] }
+  /** Stop these where they are and commit that, then tell `halted`: they are about to be moved. */
+  | { readonly do: 'halt'; readonly leases: readonly Lease[] }
+  /** What was halted goes on here. */
+  | { readonly do: 'move'; readonly leases: readonly LedLease[] }
+
+export interface LedConfig {
+  readonly instanceId: string | null
+  readonly sessionTimeoutMs: number
+  /** How long the controller waits for this member. */
+  readonly registerTimeoutMs: number
+  /** As RegisterConsumer numbers it. */
+  readonly startFrom: number
+}
+
+export type LedPhase =
+  /** Nothing was asked yet. `start` leads to joining. */
+  | 'idle'
+  /** Owns nothing and registers without a membership, until answered. Success leads to member. */
+  | 'joining'
+  /** Heartbeats, registers as it is told, owns. UNKNOWN_MEMBER_ID leads to joining, `overdue` to overdue. */
+  | 'member'
+  /** A handler was too slow: everything was given up, the leave is on its way. `caughtUp` leads to joining. */
+  | 'overdue'
+  /** `close` was told; the leave is sent until it is answered. Leads to left. */
+  | 'leaving'
+  /** Final. */
+  | 'left'
+  /** The controller refused for good. Final, but for `close`, which leads to left. */
+  | 'failed'
+
+export interface LedMember extends MemberView {
+  readonly config: LedConfig
+  readonly subscription: Subscription
+  readonly phase: LedPhase
+  /** Of `owned`: another's from the last round on, not yet given up. */
+  readonly recalled: Leases
+  /** Of `owned`: stopped, or being stopped, to be moved by a rewind. */
+  readonly halted: Leases
+  /** Of `halted`: not yet stopped. */
+  readonly stopping: Leases
+  /** There is something to register for. */
+  readonly mustRegister: boolean
+  /** What the registration that is out keeps; null: none is out. */
+  readonly registering: Leases | null
+  readonly registeredAt: number
+  readonly beatOut: boolean
+  readonly beatAt: number
+  readonly leaveOut: boolean
+  readonly heartbeatIntervalMs: number
+  /** When the next heartbeat is due; when requests may be sent again after a failure. */
+  readonly nextBeatAt: number
+  readonly retryAt: number
+}
+
+export type LedFact =
+  | { readonly is: 'changed'; readonly to: Partial<LedMember> }
+  | { readonly is: 'granted'; readonly leases: readonly Lease[] }
+  | { readonly is: 'gone'; readonly leases: Leases }
+  | { readonly is: 'failed'; readonly at: number }
+
+export const retryBackoffMs = 50
+export const retryBackoffMaxMs = 2_000
+const firstIntervalMs = 5_000
+/** A heartbeat that is answered at once without news was replaced: not a reason to hurry. */
+const calmMs = 100
+const never = Infinity
+
+export function ledMember(config: LedConfig, subscription: Subscription): LedMember {
+  return {
+    config,
+    subscription,
+    memberId: '',
+    phase: 'idle',
+    epoch: -1,
+    owned: noLeases,
+    recalled: noLeases,
+    halted: noLeases,
+    stopping: noLeases,
+    mustRegister: false,
+    registering: null,
+    registeredAt: -Infinity,
+    beatOut: false,
+    beatAt: -Infinity,
+    leaveOut: false,
+    heartbeatIntervalMs: firstIntervalMs,
+    nextBeatAt: never,
+    retryAt: -Infinity,
+    lastGoodAt: -Infinity,
+    wakeAt: never,
+    failures: 0
+  }
+}
+
+export interface LedDecision {
+  readonly facts: readonly LedFact[]
+  readonly actions: readonly LedAction[]
+}
+
+export function decideLed(member: LedMember, event: LedEvent, now: number): LedDecision {
+  const turn = new LedTurn(member, now)
+  turn.on(event)
+  return turn
+}
+
+/** One decision in the making: facts take effect as they are found, so that what follows sees them. */
+class LedTurn implements LedDecision {
+  readonly facts: LedFact[] = []
+  readonly actions: LedAction[] = []
+  private member: LedMember
+  private readonly now: number
+
+  constructor(member: LedMember, now: number) {
+    this.member = member
+    this.now = now
+  }
+
+  on(event: LedEvent): void {
+    const { phase } = this.member
+    switch (event.on) {
+      case 'start':
+        if (phase === 'idle') this.join()
+        break
+      case 'wake':
+        break
+      case 'answered':
+        this.answered(event.answer)
+        break
+      case 'unanswered':
+        this.unanswered(event.kind)
+        break
+      case 'released':
+        this.released(event.leases)
+        break
+      case 'halted':
+        this.halted(event.leases)
+        break
+      case 'subscribed':
+        this.change({ subscription: event.subscription })
+        if (phase === 'member' || phase === 'joining') this.change({ mustRegister: true })
+        break
+      case 'overdue':
+        this.overdue()
+        break
+      case 'caughtUp':
+        if (phase === 'overdue') this.join()
+        break
+      case 'close':
+        this.close()
+        break
+      default:
+        unreachable(event)
+    }
+    this.sendWhatIsDue()
+    this.change({ wakeAt: this.wakeAt() })
+  }
+
+  private answered(answer: LedAnswer): void {
+    switch (answer.kind) {
+      case 'register':
+        return this.registered(answer.body)
+      case 'heartbeat':
+        return this.beaten(answer.body)
+      case 'leave':
+        return this.leaveAnswered(answer.body.errorCode)
+    }
+  }
+
+  // Registering
+
+  private registered(body: ResponseOf<typeof RegisterConsumer>): void {
+    const { registering: kept, registeredAt, phase } = this.member
+    assert(kept !== null, 'an answer is to the registration that is out')
+    this.change({ registering: null })
+    const { errorCode: code } = body
+    // It was given up meanwhile; what it brought is left with the membership.
+    if (phase !== 'member' && phase !== 'joining') return
+    if (code === KafkaError.NONE || code === KafkaError.OFFSET_OUT_OF_RANGE) {
+      const intervalMs = body.heartbeatIntervalMs > 0 ? body.heartbeatIntervalMs : firstIntervalMs
+      const { memberId, generationId: epoch } = body
+      const good = { lastGoodAt: registeredAt, failures: 0, heartbeatIntervalMs: intervalMs }
+      this.change({ phase: 'member', memberId, epoch, nextBeatAt: this.now, ...good })
+      return this.takeUp(body, kept)
+    }
+    if (code === KafkaError.GROUP_CHANGED) return this.change({ mustRegister: true })
+    this.change({ mustRegister: true })
+    this.refused(code, body.errorMessage ?? '')
+  }
+
+  /** Compares what the controller says is ours with what we have. */
+  private takeUp(body: ResponseOf<typeof RegisterConsumer>, kept: Leases): void {
+    const granted = new Map<LeaseKey, LedLease>()
+    for (const lease of ledLeases(body)) granted.set(leaseKey(lease), lease)
+    const { owned, recalled, halted } = this.member
+    const moves: LedLease[] = []
+    const starts: LedLease[] = []
+    for (const [key, lease] of granted) {
+      if (!owned.has(key)) starts.push(lease)
+      else if (!kept.has(key) && halted.has(key)) moves.push(lease)
+    }
+    const foreign = without(owned, granted)
+    // What was stopped for a rewind and is another's by now has been committed: there is nothing left to do.
+    const lost = new Map([...foreign].filter(([key]) => !kept.has(key)))
+    const recall = new Map([...foreign].filter(([key]) => kept.has(key) && !recalled.has(key)))
+    if (lost.size > 0) {
+      this.lose(lost, 'it went to another member')
+    }
+    const moved = leasesOf(moves)
+    this.change({
+      halted: without(this.member.halted, moved),
+      recalled: new Map([...this.member.recalled, ...recall])
+    })
+    if (moves.length > 0) this.actions.push({ do: 'move', leases: moves })
+    if (recall.size > 0) this.actions.push({ do: 'revoke', leases: [...recall.values()] })
+    if (starts.length > 0) {
+      this.fact({ is: 'granted', leases: starts })
+      this.actions.push({ do: 'assign', leases: starts })
+    }
+  }
+
+  private released(leases: readonly Lease[]): void {
+    const given = new Map(
+      leases.filter(l => this.member.recalled.has(leaseKey(l))).map(l => [leaseKey(l), l])
+    )
+    if (given.size === 0) return
+    this.fact({ is: 'gone', leases: given })
+    this.change({ mustRegister: true })
+  }
+
+  private halted(leases: readonly Lease[]): void {
+    const { stopping, halted, phase } = this.member
+    this.change({ stopping: without(stopping, leasesOf(leases)) })
+    const ours = leases.some(lease => halted.has(leaseKey(lease)))
+    if (ours && phase === 'member') this.change({ mustRegister: true })
+  }
+
+  // Heartbeats
+
+  private beaten(body: ResponseOf<typeof ControllerHeartbeat>): void {
+    const { phase, beatAt, heartbeatIntervalMs } = this.member
+    this.change({ beatOut: false })
+    if (phase !== 'member') return
+    const { errorCode: code } = body
+    const good = { lastGoodAt: beatAt, failures: 0 }
+    switch (code) {
+      case KafkaError.NONE: {
+        const early = this.now - beatAt < Math.min(calmMs, heartbeatIntervalMs / 2)
+        return this.change({ ...good, nextBeatAt: early ? this.now + calmMs : this.now })
+      }
+      case KafkaError.GROUP_CHANGED:
+      case KafkaError.TOPICS_CHANGED:
+      case KafkaError.PARTITIONS_REWOUND: {
+        // Until it has registered it would be told the same again.
+        this.change({ ...good, nextBeatAt: this.now + heartbeatIntervalMs })
+        this.halt(body)
+        if (code !== KafkaError.PARTITIONS_REWOUND) this.change({ mustRegister: true })
+        else if (this.member.halted.size === 0) this.change({ mustRegister: true })
+        return
+      }
+      case KafkaError.ILLEGAL_GENERATION:
+        // An answer was lost, or is on its way.
+        return this.change({ mustRegister: true, nextBeatAt: this.now + heartbeatIntervalMs })
+      default:
+        this.refused(code, '')
+    }
+  }
+
+  private halt({ rewound }: ResponseOf<typeof ControllerHeartbeat>): void {
+    const { owned, recalled, halted, stopping } = this.member
+    const leases: Lease[] = []
+    for (const { topicId: topic, partitions } of rewound) {
+      for (const partition of partitions) {
+        const key = leaseKey({ topic, partition })
+        const lease = owned.get(key)
+        if (lease !== undefined && !recalled.has(key) && !halted.has(key)) leases.push(lease)
+      }
+    }
+    if (leases.length === 0) return
+    const more = leasesOf(leases)
+    this.change({
+      halted: new Map([...halted, ...more]),
+      stopping: new Map([...stopping, ...more])
+    })
+    this.actions.push({ do: 'halt', leases })
+  }
+
+  // What goes wrong
+
+  private refused(code: number, message: string): void {
+    switch (code) {
+      case KafkaError.NOT_COORDINATOR:
+      case KafkaError.COORDINATOR_NOT_AVAILABLE:
+        this.actions.push({ do: 'findCoordinator' })
+        return this.failed()
+      case KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+      case KafkaError.REQUEST_TIMED_OUT:
+      case KafkaError.NETWORK_EXCEPTION:
+      case KafkaError.THROTTLING_QUOTA_EXCEEDED:
+      case KafkaError.UNKNOWN_SERVER_ERROR:
+      case KafkaError.KAFKA_STORAGE_ERROR:
+      // Members of another protocol are still there: they are being replaced, or somebody errs.
+      case KafkaError.INCONSISTENT_GROUP_PROTOCOL:
+        return this.failed()
+      case KafkaError.UNKNOWN_MEMBER_ID:
+      case KafkaError.ILLEGAL_GENERATION:
+        return this.rejoin('the controller no longer knows this member')
+      default:
+        this.loseAll('the group refused this member')
+        this.change({ ...nothingOwned, phase: 'failed', mustRegister: false })
+        this.actions.push({ do: 'fail', code, message })
+    }
+  }
+
+  private unanswered(kind: LedRequestKind): void {
+    if (kind === 'register') {
+      this.change({ registering: null })
+      if (this.isIn()) this.change({ mustRegister: true })
+    }
+    if (kind === 'heartbeat') this.change({ beatOut: false, nextBeatAt: this.now })
+    if (kind === 'leave') this.change({ leaveOut: false })
+    this.actions.push({ do: 'findCoordinator' })
+    this.failed()
+  }
+
+  private isIn(): boolean {
+    return this.member.phase === 'member' || this.member.phase === 'joining'
+  }
+
+  private rejoin(why: string): void {
+    const { config, phase, memberId } = this.member
+    this.loseAll(why)
+    // A static member says who it was: if another has its place by now, it is told so, instead of taking it back.
+    const keepsId = config.instanceId !== null && phase === 'member'
+    this.join(keepsId ? memberId : '')
+    if (phase === 'joining') this.failed()
+    this.actions.push({ do: 'rejoin', why })
+  }
+
+  private join(memberId = ''): void {
+    this.change({
+      ...nothingOwned,
+      phase: 'joining',
+      memberId,
+      failures: 0,
+      mustRegister: true
+    })
+  }
+
+  private lose(leases: Leases, why: string): void {
+    this.fact({ is: 'gone', leases })
+    this.actions.push({ do: 'lose', leases: [...leases.values()], why })
+  }
+
+  private loseAll(why: string): void {
+    if (this.member.owned.size > 0) this.lose(this.member.owned, why)
+  }
+
+  private failed(): void {
+    this.fact({ is: 'failed', at: this.now })
+  }
+
+  private overdue(): void {
+    if (!this.isIn()) return
+    this.loseAll('a handler took longer than maxProcessingMs')
+    this.change({ ...nothingOwned, phase: 'overdue', mustRegister: false, failures: 0 })
+  }
+
+  private close(): void {
+    const { phase, memberId, config } = this.member
+    if (phase === 'left' || phase === 'leaving') return
+    // A static member's partitions wait for it; one that was never answered is forgotten with its connection.
+    const stays = memberId === '' || config.instanceId !== null || phase === 'failed'
+    this.change({ ...nothingOwned, mustRegister: false, failures: 0, retryAt: -Infinity })
+    this.change({ phase: stays ? 'left' : 'leaving', owned: noLeases })
+    if (stays) this.actions.push({ do: 'left' })
+  }
+
+  private leaveAnswered(code: number): void {
+    this.change({ leaveOut: false })
+    const { phase } = this.member
+    if (code === KafkaError.NOT_COORDINATOR || code === KafkaError.COORDINATOR_NOT_AVAILABLE) {
+      this.actions.push({ do: 'findCoordinator' })
+      return this.failed()
+    }
+    if (code === KafkaError.COORDINATOR_LOAD_IN_PROGRESS) return this.failed()
+    if (phase === 'overdue') return this.change({ memberId: '' })
+    if (phase !== 'leaving') return
+    this.change({ phase: 'left' })
+    this.actions.push({ do: 'left' })
+  }
+
+  // Sending
+
+  private sendWhatIsDue(): void {
+    const { phase, retryAt, memberId } = this.member
+    if (retryAt > this.now) return
+    if (phase === 'overdue' || phase === 'leaving') {
+      if (memberId !== '' && !this.member.leaveOut) this.sendLeave()
+      return
+    }
+    if (this.isIn() && this.mayRegister()) this.sendRegistration()
+    if (this.beatDue() <= this.now) this.sendHeartbeat()
+  }
+
+  /** What is being stopped would be kept: its registration waits for that. */
+  private mayRegister(): boolean {
+    const { mustRegister, registering, stopping } = this.member
+    return mustRegister && registering === null && stopping.size === 0
+  }
+
+  private beatDue(): number {
+    const { phase, beatOut, nextBeatAt } = this.member
+    return phase === 'member' && !beatOut ? nextBeatAt : never
+  }
+
+  private sendRegistration(): void {
+    const { config, subscription, owned, halted, memberId, epoch, heartbeatIntervalMs } =
+      this.member
+    const kept = without(owned, halted)
+    const { instanceId, sessionTimeoutMs, registerTimeoutMs, startFrom } = config
+    this.change({
+      registering: kept,
+      registeredAt: this.now,
+      mustRegister: false,
+      nextBeatAt: this.now + heartbeatIntervalMs
+    })
+    this.actions.push({
+      do: 'request',
+      request: {
+        kind: 'register',
+        body: {
+          memberId,
+          instanceId,
+          generationId: epoch,
+          sessionTimeoutMs,
+          registerTimeoutMs,
+          topics: subscription.topics,
+          topicPattern: subscription.regex,
+          startFrom,
+          kept: byTopic(kept)
+        }
+      }
+    })
+  }
+
+  private sendHeartbeat(): void {
+    const { memberId, epoch: generationId, heartbeatIntervalMs } = this.member
+    this.change({ beatOut: true, beatAt: this.now, nextBeatAt: never })
+    const body = { memberId, generationId, maxWaitMs: heartbeatIntervalMs }
+    this.actions.push({ do: 'request', request: { kind: 'heartbeat', body } })
+  }
+
+  private sendLeave(): void {
+    const { memberId } = this.member
+    this.change({ leaveOut: true })
+    const reason = this.member.phase === 'overdue' ? 'a handler was too slow' : null
+    const body = { memberId, generationId: -1, reason }
+    this.actions.push({ do: 'request', request: { kind: 'leave', body } })
+  }
+
+  private wakeAt(): number {
+    const { phase, retryAt, memberId, leaveOut } = this.member
+    const leaving = (phase === 'overdue' || phase === 'leaving') && memberId !== '' && !leaveOut
+    const due = leaving || (this.isIn() && this.mayRegister()) ? this.now : this.beatDue()
+    return due === never ? never : Math.max(due, retryAt)
+  }
+
+  private change(to: Partial<LedMember>): void {
+    this.fact({ is: 'changed', to })
+  }
+
+  private fact(fact: LedFact): void {
+    this.facts.push(fact)
+    this.member = applyLed(this.member, fact)
+  }
+}
+
+const nothingOwned = {
+  owned: noLeases,
+  recalled: noLeases,
+  halted: noLeases,
+  stopping: noLeases,
+  epoch: -1,
+  nextBeatAt: never,
+  lastGoodAt: -Infinity
+} as const
+
+function* ledLeases(body: ResponseOf<typeof RegisterConsumer>): Generator<LedLease> {
+  const asked = new Map(body.rewinds.map(rewind => [rewind.rewindId, rewind]))
+  for (const { topicId, topic: name, partitions } of body.partitions) {
+    for (const { partition, offset, rewindId: id, until, resume } of partitions) {
+      const { by = '', reason = '' } = asked.get(id) ?? {}
+      const rewind = id === 0 ? null : { id, by, reason }
+      const window = until < 0 ? null : { until, resume }
+      yield { topic: topicId, name, partition, offset, rewind, window }
+    }
+  }
+}
+
+function byTopic(leases: Leases): { topicId: string; partitions: number[] }[] {
+  const topics = new Map<string, number[]>()
+  for (const { topic, partition } of leases.values()) {
+    const partitions = topics.get(topic)
+    if (partitions) partitions.push(partition)
+    else topics.set(topic, [partition])
+  }
+  return [...topics].map(([topicId, partitions]) => ({ topicId, partitions }))
+}
+
+export function applyLed(member: LedMember, fact: LedFact): LedMember {
+  switch (fact.is) {
+    case 'changed':
+      return { ...member, ...fact.to }
+    case 'granted':
+      return { ...member, owned: new Map([...member.owned, ...leasesOf(fact.leases)]) }
+    case 'gone': {
+      const { owned, recalled, halted, stopping } = member
+      return {
+        ...member,
+        owned: without(owned, fact.leases),
+        recalled: without(recalled, fact.leases),
+        halted: without(halted, fact.leases),
+        stopping: without(stopping, fact.leases)
+      }
+    }
+    case 'failed': {
+      const backoff = Math.min(retryBackoffMaxMs, retryBackoffMs * 2 ** member.failures)
+      return { ...member, failures: member.failures + 1, retryAt: fact.at + backoff }
+    }
+    default:
+      return unreachable(fact)
+  }
+}
+
+/** What holds after every step. */
+export function checkLed(member: LedMember): void {
+  const { phase, owned, recalled, halted, stopping, epoch } = member
+  for (const key of recalled.keys()) assert(owned.has(key), 'what is recalled is owned')
+  for (const key of halted.keys()) assert(owned.has(key), 'what is halted is owned')
+  for (const key of stopping.keys()) assert(halted.has(key), 'what is stopping is halted')
+  assert(phase === 'member' || owned.size === 0, 'only a member owns partitions')
+  assert((phase === 'member') === epoch >= 0, 'a member has a generation, and nobody else')
+}
