@@ -71,11 +71,10 @@ function described({ phase, protocolType, protocol, members }: ClassicGroup) {
 }
 
 /** A controller's group in the words of the classic protocol: what its members have is what they were assigned. */
-function led({ members, round }: ControllerGroup, { catalog }: BrokerCluster) {
-  const stable = round === null && members.size > 0
+function led({ members }: ControllerGroup, { catalog }: BrokerCluster) {
   return {
     protocolType: 'consumer',
-    protocolData: stable ? 'controller' : '',
+    protocolData: 'controller',
     members: [...members.values()].map(({ id, registration, leases }) => {
       const topics = [...leases].flatMap(([topicId, of]) => {
         const topic = catalog.topicById(topicId)?.name
@@ -88,7 +87,7 @@ function led({ members, round }: ControllerGroup, { catalog }: BrokerCluster) {
         clientId: client.id,
         clientHost: client.host,
         memberMetadata: noBytes,
-        memberAssignment: stable ? assignmentOf(topics) : noBytes
+        memberAssignment: assignmentOf(topics)
       }
     })
   }

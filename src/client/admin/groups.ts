@@ -49,8 +49,8 @@ export interface GroupMember {
 export interface GroupDescription {
   /** Its name. */
   readonly group: string
-  /** 'consumer' is KIP-848. */
-  readonly type: 'classic' | 'consumer'
+  /** 'consumer' is KIP-848, 'controller' is Playhead's own on its embedded broker. */
+  readonly type: 'classic' | 'consumer' | 'controller'
   /** As Kafka names it: 'Stable', 'Empty', 'PreparingRebalance', 'Reconciling', … 'Dead': there is no such group. */
   readonly state: string
   /** The generation of a classic group isn't told: -1. */
@@ -123,9 +123,11 @@ function flat(
 }
 
 function fromClassic(found: ClassicGroupDescription): GroupDescription {
+  // How the embedded broker shows them to who asks for classic groups.
+  const led = found.protocolType === 'consumer' && found.protocolData === 'controller'
   return {
     group: found.groupId,
-    type: 'classic',
+    type: led ? 'controller' : 'classic',
     state: found.groupState,
     epoch: -1,
     assignor: found.protocolData,
@@ -142,7 +144,7 @@ function fromClassic(found: ClassicGroupDescription): GroupDescription {
         instanceId: member.groupInstanceId,
         clientId: member.clientId,
         host: member.clientHost,
-        rewindable: isRewindable({ userData: subscription?.userData ?? null }),
+        rewindable: led || isRewindable({ userData: subscription?.userData ?? null }),
         topics: subscription?.topics ?? [],
         partitions,
         awaited: []

@@ -19,6 +19,7 @@ import type { Cluster, WaitOptions } from '../../rpc/cluster.ts'
 import type { TopicMetadata } from '../../rpc/metadata.ts'
 import { type ListedOffset, listOffsets } from '../../rpc/partition-offsets.ts'
 import { sleep } from '../../rpc/retry.ts'
+import { type LedGroup, ledGroup, sequenceOf } from '../led.ts'
 import { keyOf, ledgerOf, readSlots, type Slots } from '../ledger.ts'
 import type { TopicPartition, TopicPartitionOffset } from '../partition.ts'
 import { timestampOf, type UniformTarget } from '../time.ts'
@@ -122,6 +123,8 @@ export async function planUndo(
   options: RewindScope & WaitOptions & { readonly id?: Sequence | undefined } = {}
 ): Promise<RewindPlan> {
   const survey = await surveyOf(cluster, group, options, options)
+  const led = await ledGroup(cluster, group, options)
+  if (led !== null) return planLedUndo(cluster, survey, led, options.id)
   const now = cluster.env.clock.now()
   const latest = survey.partitions.reduce((last, { entry }) => {
     return entry && entry.sequence > last && undoable(entry.state) ? entry.sequence : last
@@ -132,11 +135,35 @@ export async function planUndo(
     const to = entry?.sequence.startsWith(id) && id !== '' ? undoTarget(commit, entry) : null
     return to === null ? [] : [planPartition(known, to, now)]
   })
-  if (planned.length === 0) {
-    const message = `group '${group}' has no rewind in its ledger that could be undone`
-    throw new PlayheadError('REWIND_REFUSED', message, { group })
-  }
+  if (planned.length === 0) throw nothingToUndo(group)
   return planOf('rewind', survey, planned)
+}
+
+/** The controller knows where each partition stood. */
+function planLedUndo(
+  cluster: Cluster,
+  survey: Survey,
+  { rewinds }: LedGroup,
+  id: Sequence | undefined
+): RewindPlan {
+  const now = cluster.env.clock.now()
+  const newest = sequenceOf(Math.max(0, ...rewinds.map(({ rewindId }) => rewindId)))
+  const undone = new Map(
+    rewinds
+      .filter(({ rewindId }) => sequenceOf(rewindId) === (id ?? newest))
+      .map(rewind => [keyOf(rewind), rewind.previousOffset])
+  )
+  const planned = survey.partitions.flatMap(known => {
+    const to = undone.get(keyOf(known)) ?? -1
+    return to < 0 ? [] : [planPartition(known, to, now)]
+  })
+  if (planned.length === 0) throw nothingToUndo(survey.group)
+  return planOf('rewind', survey, planned)
+}
+
+function nothingToUndo(group: string): PlayheadError {
+  const message = `group '${group}' has no rewind that could be undone`
+  return new PlayheadError('REWIND_REFUSED', message, { group })
 }
 
 function undoable(state: 'pending' | 'done' | 'cancelled'): boolean {

@@ -3,9 +3,11 @@ import { cancelled, done, judge } from '../../group/ledger/caller.ts'
 import type { RewindEntry, Sequence } from '../../protocol/embedded/rewind-envelope.ts'
 import type { Cluster, WaitOptions } from '../../rpc/cluster.ts'
 import { sleep } from '../../rpc/retry.ts'
+import { ledGroup } from '../led.ts'
 import { keyOf, ledgerOf, type PartitionEntry, readSlots, writeEntries } from '../ledger.ts'
 import type { TopicPartition } from '../partition.ts'
 import { describeGroups } from './groups.ts'
+import { cancelLed, ledRewinds } from './led-rewind.ts'
 import { cancelGraceMs } from './rewind.ts'
 
 /** Where a group keeps its rewinds. */
@@ -61,6 +63,8 @@ export async function listRewinds(
   group: string,
   options: LedgerOptions = {}
 ): Promise<readonly KnownRewind[]> {
+  const led = await ledGroup(cluster, group, options)
+  if (led !== null) return ledRewinds(led)
   const byId = new Map<Sequence, Found[]>()
   for (const found of await readLedger(cluster, group, options)) {
     const id = idOf(found.entry)
@@ -132,6 +136,8 @@ export async function cancelRewinds(
   group: string,
   options: CancelOptions = {}
 ): Promise<readonly CancelledPartition[]> {
+  const led = await ledGroup(cluster, group, options)
+  if (led !== null) return cancelLed(led)
   const { ledger = ledgerOf(group), id } = options
   const pending = (await readLedger(cluster, group, options)).filter(({ entry, known }) => {
     return known.state === 'pending' && (id === undefined || idOf(entry) === id)

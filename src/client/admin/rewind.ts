@@ -22,6 +22,7 @@ import {
 } from '../../protocol/embedded/rewind-envelope.ts'
 import type { Cluster, WaitOptions } from '../../rpc/cluster.ts'
 import { sleep } from '../../rpc/retry.ts'
+import { ledGroup } from '../led.ts'
 import {
   commitFromOutside,
   keyOf,
@@ -30,6 +31,7 @@ import {
   writeEntries
 } from '../ledger.ts'
 import { describeGroups, type GroupDescription, ownersOf } from './groups.ts'
+import { rewindLed } from './led-rewind.ts'
 import { ownerOf, settledGroup } from './rewind-plan.ts'
 import {
   RewindError,
@@ -76,7 +78,8 @@ export async function rewind(
   options: RewindOptions = {}
 ): Promise<RewindResult> {
   const call = new RewindCall(cluster, plan, options)
-  return await call.run()
+  const led = await ledGroup(cluster, plan.group, options)
+  return await (led === null ? call.run() : rewindLed(cluster, plan, led, options))
 }
 
 interface Part {

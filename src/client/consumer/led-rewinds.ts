@@ -3,8 +3,9 @@
  * a rewind is to the application (`onRewind`, events, signals of handlers) is the `Rewinder`'s, as on every protocol;
  * where the partitions go, the controller has recorded.
  */
-import type { RewindEntry, Sequence } from '../../protocol/embedded/rewind-envelope.ts'
+import type { RewindEntry } from '../../protocol/embedded/rewind-envelope.ts'
 import type { Clock } from '../../base/env.ts'
+import { sequenceOf } from '../led.ts'
 import type { Assignment } from './assignment.ts'
 import type { Commits } from './commits.ts'
 import type { PlacedPartition } from './led-membership.ts'
@@ -22,11 +23,6 @@ export interface LedRewindsHost {
   readonly assignment: Assignment
   readonly commits: Commits
   readonly rewinder: Rewinder | null
-}
-
-/** As rewinds of every protocol are known: of 17 characters, ordered as the controller's ids are. */
-export function sequenceOf(rewindId: number): Sequence {
-  return `${String(rewindId).padStart(13, '0')}0000`
 }
 
 export class LedRewinds {

@@ -57,7 +57,7 @@ export function record(turn: ControllerTurn, rewind: Rewind): void {
   const resume = rewind.until < 0 ? -1 : Math.max(rewind.resume, from)
   const recorded = { ...rewind, target: offset, from, resume, state: 'recorded' } as const
   turn.become({ kind: 'rewind', rewind: recorded })
-  decide(turn, rewind, KafkaError.NONE, offset)
+  decide(turn, recorded, KafkaError.NONE, offset)
 }
 
 function commitOffset(turn: ControllerTurn, at: At, offset: number): void {
@@ -72,7 +72,7 @@ function commitOffset(turn: ControllerTurn, at: At, offset: number): void {
 /** Its outcome, for whoever waits for it. */
 export function decide(
   turn: ControllerTurn,
-  { id, topicId, partition }: Pick<Rewind, 'id' | 'topicId' | 'partition'>,
+  { id, topicId, partition, from }: Pick<Rewind, 'id' | 'topicId' | 'partition' | 'from'>,
   errorCode: number,
   offset: number
 ): void {
@@ -80,7 +80,7 @@ export function decide(
     const line = call.id === id ? call.lines.get(topicId)?.get(partition) : undefined
     if (line === undefined || line.errorCode !== null) continue
     const { ticket } = call
-    turn.become({ kind: 'decided', ticket, topicId, partition, errorCode, offset })
+    turn.become({ kind: 'decided', ticket, topicId, partition, errorCode, from, offset })
     if (call.open === 0) answerCall(turn, ticket)
   }
 }

@@ -132,7 +132,7 @@ export interface Call {
 
 export interface CallLine {
   readonly topic: string
-  readonly previousOffset: number
+  previousOffset: number
   readonly owner: string
   offset: number
   /** Null: not decided. */
@@ -220,6 +220,7 @@ export type ControllerFact =
       readonly topicId: string
       readonly partition: number
       readonly errorCode: number
+      readonly from: number
       readonly offset: number
     }
   | { readonly kind: 'callOver'; readonly ticket: Ticket }
@@ -349,6 +350,7 @@ function applyVolatile(group: ControllerGroup, fact: VolatileFact): void {
       const line = call?.lines.get(fact.topicId)?.get(fact.partition)
       if (call === undefined || line === undefined) return
       line.errorCode = fact.errorCode
+      line.previousOffset = fact.from
       line.offset = fact.offset
       call.open--
       return

@@ -327,6 +327,7 @@ class LedTurn implements LedDecision {
         // An answer was lost, or is on its way.
         return this.change({ mustRegister: true, nextBeatAt: this.now + heartbeatIntervalMs })
       default:
+        this.change({ nextBeatAt: this.now })
         this.refused(code, '')
     }
   }

@@ -1,0 +1,35 @@
+/**
+ * Groups that a controller leads, as a client asks about them: where the controller is, and which rewinds it knows.
+ * It keeps no ledger; what a rewind of another protocol has as its sequence is made from the controller's id.
+ */
+import { ControllerListGroups } from '../protocol/api/controller-list-groups.ts'
+import type { Sequence } from '../protocol/embedded/rewind-envelope.ts'
+import { KafkaError } from '../protocol/errors.ts'
+import type { ResponseOf } from '../protocol/schema.ts'
+import { answerError } from '../rpc/answer-errors.ts'
+import type { Cluster, WaitOptions } from '../rpc/cluster.ts'
+
+export type LedGroup = ResponseOf<typeof ControllerListGroups>['groups'][number]
+export type LedRewind = LedGroup['rewinds'][number]
+
+/** 17 characters, ordered as the controller's ids are. */
+export function sequenceOf(rewindId: number): Sequence {
+  return `${String(rewindId).padStart(13, '0')}0000`
+}
+
+/** What the controller knows of a group; null: no controller leads it. */
+export async function ledGroup(
+  cluster: Cluster,
+  group: string,
+  options: WaitOptions = {}
+): Promise<LedGroup | null> {
+  if (!(await cluster.supports(ControllerListGroups))) return null
+  const { timeoutMs, signal } = options
+  const body = { groupId: group }
+  const answer = await cluster.request(ControllerListGroups, body, { timeoutMs, signal })
+  const { errorCode } = answer
+  if (errorCode === KafkaError.INCONSISTENT_GROUP_PROTOCOL) return null
+  if (errorCode !== KafkaError.NONE) throw answerError(errorCode, `controller of '${group}'`)
+  const [found] = answer.groups
+  return found === undefined || found.state === '' ? null : found
+}
