@@ -29,7 +29,6 @@ import {
 import { codec } from '../../src/protocol/codec.ts'
 import { KafkaError, kafkaErrorName } from '../../src/protocol/errors.ts'
 import { Reader } from '../../src/protocol/reader.ts'
-import type { Fields, Message } from '../../src/protocol/schema.ts'
 import { Writer } from '../../src/protocol/writer.ts'
 
 export const config: GroupConfig = {
@@ -287,7 +286,7 @@ export class Stage {
       const own = controllerMachine.parts.get(part)
       const known = own ?? offsetParts.get(part)
       if (known === undefined) throw new PlayheadError('CORRUPT_RECORDS', `part ${part}`)
-      const value = codec(known.message as Message<Fields>, 0).read(new Reader(bytes)) as never
+      const value = codec(known.message, 0).read(new Reader(bytes)) as never
       if (own !== undefined) controllerMachine.apply(group, own.fact(value))
       else applyOffset(group.offsets, (offsetParts.get(part) ?? known).fact(value) as never)
     }

@@ -1,6 +1,6 @@
 /** Consumers of one group on an embedded broker, with what each of them saw. */
 import assert from 'node:assert/strict'
-import { setTimeout as later } from 'node:timers/promises'
+import { setImmediate as turn } from 'node:timers/promises'
 import { Broker } from '../../src/broker.ts'
 import {
   type Consumer,
@@ -82,7 +82,7 @@ export class Crew {
     while (!holds()) {
       const state = this.hands.map(({ owned, seen }) => `${owned.join(' ')}: ${seen.length} seen`)
       assert.ok(Date.now() < deadline, `it did not come about: ${holds} (${state.join('; ')})`)
-      await later(2)
+      await turn()
     }
   }
 

@@ -5,6 +5,7 @@ import {
   type Member,
   type Parked,
   type Waiting,
+  ticketOf,
   waitingRewind
 } from './state.ts'
 import type { ControllerTurn, HeartbeatAnswer } from './world.ts'
@@ -28,7 +29,7 @@ export function change(turn: ControllerTurn, memberId: string, to: Partial<Waiti
 export function heard(turn: ControllerTurn, memberId: string): void {
   const member = turn.state.members.get(memberId)
   if (member === undefined) return
-  const waits = member.parked !== null || member.registered?.ticket != null
+  const waits = member.parked !== null || ticketOf(member.registered) !== null
   const sessionEndsMs = waits
     ? Infinity
     : turn.world.monotonicMs + member.registration.sessionTimeoutMs

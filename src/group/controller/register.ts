@@ -14,6 +14,7 @@ import {
   type Registration,
   nothing,
   put,
+  ticketOf,
   waitingRewind
 } from './state.ts'
 import { startsFrom } from './stored.ts'
@@ -111,8 +112,9 @@ function comeBack(turn: ControllerTurn, event: Register, before: Member): void {
     const errorCode = KafkaError.FENCED_INSTANCE_ID
     turn.answer(parked.ticket, { errorCode, generationId: -1, rewound: [] })
   }
-  if (registered?.ticket != null) {
-    turn.answer(registered.ticket, refusal(KafkaError.FENCED_INSTANCE_ID, before.id))
+  const waits = ticketOf(registered)
+  if (waits !== null) {
+    turn.answer(waits, refusal(KafkaError.FENCED_INSTANCE_ID, before.id))
   }
   turn.become({ kind: 'gone', memberId: before.id })
   turn.become({ kind: 'member', registration, durable: generation >= 0 })
@@ -135,9 +137,10 @@ function renamePromises(turn: ControllerTurn, from: string, to: string): void {
 
 function again(turn: ControllerTurn, event: Register, member: Member): void {
   const { request, ticket } = event
-  if (member.registered?.ticket != null) {
+  const before = ticketOf(member.registered)
+  if (before !== null) {
     // A request that the member gave up: it is answered by this one.
-    turn.answer(member.registered.ticket, refusal(KafkaError.GROUP_CHANGED, member.id))
+    turn.answer(before, refusal(KafkaError.GROUP_CHANGED, member.id))
   }
   const registration = registrationOf(turn, event, member.id)
   if (JSON.stringify(registration) !== JSON.stringify(member.registration)) {

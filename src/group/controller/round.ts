@@ -11,7 +11,8 @@ import {
   type Member,
   type Registered,
   nothing,
-  put
+  put,
+  ticketOf
 } from './state.ts'
 import { allWanted, assign, matches, subscriptions, wantedTopics } from './target.ts'
 import type { ControllerTurn } from './world.ts'
@@ -222,8 +223,9 @@ export function removeMember(turn: ControllerTurn, memberId: string, errorCode: 
   if (parked !== null) {
     turn.answer(parked.ticket, { errorCode, generationId: -1, rewound: [] })
   }
-  if (registered?.ticket != null) {
-    turn.answer(registered.ticket, refusal(errorCode, memberId))
+  const waits = ticketOf(registered)
+  if (waits !== null) {
+    turn.answer(waits, refusal(errorCode, memberId))
   }
   turn.become({ kind: 'gone', memberId })
   if (group.waiting === 0) return

@@ -408,7 +408,8 @@ function remove(group: ControllerGroup, memberId: string): void {
   group.members.delete(memberId)
   group.round?.missing.delete(memberId)
   if (member.parked !== null) group.tickets.delete(member.parked.ticket)
-  if (member.registered?.ticket != null) group.tickets.delete(member.registered.ticket)
+  const ticket = ticketOf(member.registered)
+  if (ticket !== null) group.tickets.delete(ticket)
   const { instanceId } = member.registration
   if (instanceId !== null && group.statics.get(instanceId) === memberId) {
     group.statics.delete(instanceId)
@@ -423,8 +424,9 @@ function change(group: ControllerGroup, memberId: string, to: Partial<Waiting>):
     if (to.parked !== null) group.tickets.set(to.parked.ticket, memberId)
   }
   if (to.registered !== undefined) {
-    if (member.registered?.ticket != null) group.tickets.delete(member.registered.ticket)
-    if (to.registered?.ticket != null) group.tickets.set(to.registered.ticket, memberId)
+    const [before, after] = [ticketOf(member.registered), ticketOf(to.registered)]
+    if (before !== null) group.tickets.delete(before)
+    if (after !== null) group.tickets.set(after, memberId)
     if (to.registered === null) group.round?.missing.add(memberId)
     else group.round?.missing.delete(memberId)
   }
@@ -442,6 +444,11 @@ function disown(group: ControllerGroup, { id, leases }: Member): void {
 function forgetRewind(group: ControllerGroup, topicId: string, partition: number): void {
   const before = drop(group.rewinds, topicId, partition)
   if (before?.state === 'waiting') group.waiting--
+}
+
+/** Of a registration that waits, as long as somebody waits for it. */
+export function ticketOf(registered: Registered | null): Ticket | null {
+  return registered === null ? null : registered.ticket
 }
 
 export function ownerOf(

@@ -353,6 +353,7 @@ class LedTurn implements LedDecision {
 
   // What goes wrong
 
+  /** INCONSISTENT_GROUP_PROTOCOL passes too: members of another protocol are being replaced by this one. */
   private refused(code: number, message: string): void {
     switch (code) {
       case KafkaError.NOT_COORDINATOR:
@@ -365,7 +366,6 @@ class LedTurn implements LedDecision {
       case KafkaError.THROTTLING_QUOTA_EXCEEDED:
       case KafkaError.UNKNOWN_SERVER_ERROR:
       case KafkaError.KAFKA_STORAGE_ERROR:
-      // Members of another protocol are still there: they are being replaced, or somebody errs.
       case KafkaError.INCONSISTENT_GROUP_PROTOCOL:
         return this.failed()
       case KafkaError.UNKNOWN_MEMBER_ID:
