@@ -1,6 +1,5 @@
 /** Consumers of one group on an embedded broker, with what each of them saw. */
 import assert from 'node:assert/strict'
-import { setImmediate as turn } from 'node:timers/promises'
 import { Broker } from '../../src/broker.ts'
 import {
   type Consumer,
@@ -29,6 +28,7 @@ export class Crew {
   readonly kafka: Playhead
   readonly hands: Hand[] = []
   readonly #partitions: number
+  readonly #waiting = new Set<() => boolean>()
   #produced = 0
 
   private constructor(broker: Broker, partitions: number) {
@@ -54,10 +54,14 @@ export class Crew {
     const look = () => {
       hand.owned = consumer.assignment.map(({ topic, partition }) => `${topic}/${partition}`)
       hand.changes++
+      this.#look()
     }
     for (const event of ['assigned', 'revoked', 'lost'] as const) consumer.on(event, look)
     const read = async () => {
-      for await (const record of consumer) hand.seen.push(record)
+      for await (const record of consumer) {
+        hand.seen.push(record)
+        this.#look()
+      }
     }
     read().catch((error: unknown) => assert.fail(String(error)))
     this.hands.push(hand)
@@ -77,13 +81,20 @@ export class Crew {
     await producer.close()
   }
 
-  async until(holds: () => boolean): Promise<void> {
-    const deadline = Date.now() + 10_000
-    while (!holds()) {
-      const state = this.hands.map(({ owned, seen }) => `${owned.join(' ')}: ${seen.length} seen`)
-      assert.ok(Date.now() < deadline, `it did not come about: ${holds} (${state.join('; ')})`)
-      await turn()
-    }
+  /** Resolves when it holds; it is looked at whenever a consumer saw or got something. */
+  until(holds: () => boolean): Promise<void> {
+    return new Promise(resolve => {
+      this.#waiting.add(() => {
+        if (!holds()) return false
+        resolve()
+        return true
+      })
+      this.#look()
+    })
+  }
+
+  readonly #look = (): void => {
+    for (const done of this.#waiting) if (done()) this.#waiting.delete(done)
   }
 
   assertEachOnce(): void {
