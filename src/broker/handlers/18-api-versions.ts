@@ -1,5 +1,8 @@
 /** ApiVersions: what is in the protocol table, and nothing else. */
 import { ApiVersions } from '../../protocol/api/api-versions.ts'
+import { ConsumerGroupHeartbeat } from '../../protocol/api/consumer-group-heartbeat.ts'
+import { EndTxn } from '../../protocol/api/end-txn.ts'
+import { Produce } from '../../protocol/api/produce.ts'
 import { KafkaError } from '../../protocol/errors.ts'
 import type { ResponseWritten } from '../../protocol/schema.ts'
 import { type Dispatch, handler } from '../handler.ts'
@@ -26,18 +29,31 @@ export function spoken(dispatch: Dispatch): ResponseWritten<typeof ApiVersions> 
     maxVersion: last
   }))
   apiKeys.sort((a, b) => a.apiKey - b.apiKey)
-  return { errorCode: KafkaError.NONE, apiKeys, ...features }
+  const features = featuresOf(dispatch)
+  return {
+    errorCode: KafkaError.NONE,
+    apiKeys,
+    finalizedFeaturesEpoch: 0,
+    supportedFeatures: features.map(({ name, level }) => ({
+      name,
+      minVersion: 0,
+      maxVersion: level
+    })),
+    finalizedFeatures: features
+      .filter(({ level }) => level > 0)
+      .map(({ name, level }) => ({ name, minVersionLevel: level, maxVersionLevel: level }))
+  }
 }
 
-/** Kafka tells by features what no API version tells: 'transaction.version' 2 is KIP-890. */
-const features = {
-  finalizedFeaturesEpoch: 0,
-  supportedFeatures: [
-    { name: 'group.version', minVersion: 0, maxVersion: 1 },
-    { name: 'transaction.version', minVersion: 0, maxVersion: 2 }
-  ],
-  finalizedFeatures: [
-    { name: 'group.version', minVersionLevel: 1, maxVersionLevel: 1 },
-    { name: 'transaction.version', minVersionLevel: 2, maxVersionLevel: 2 }
+/**
+ * Kafka tells by features what no API version tells a client. They follow from the table, so that a broker that plays an
+ * older Kafka by lower versions plays all of it: 'transaction.version' 2 is KIP-890, 'group.version' 1 is KIP-848.
+ */
+function featuresOf(dispatch: Dispatch): readonly { name: string; level: number }[] {
+  const last = (api: { readonly key: number }) => dispatch.get(api.key)?.last ?? -1
+  const implicit = last(EndTxn) >= 5 && last(Produce) >= 12
+  return [
+    { name: 'group.version', level: last(ConsumerGroupHeartbeat) >= 0 ? 1 : 0 },
+    { name: 'transaction.version', level: implicit ? 2 : 0 }
   ]
 }

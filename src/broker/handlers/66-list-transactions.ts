@@ -1,6 +1,7 @@
 /** ListTransactions: the transactional ids that this broker coordinates. */
 import { ListTransactions } from '../../protocol/api/list-transactions.ts'
 import { KafkaError } from '../../protocol/errors.ts'
+import { topicPattern } from '../../group/pattern.ts'
 import { handler } from '../handler.ts'
 
 /** As Kafka names them; here only some are ever seen. */
@@ -17,14 +18,19 @@ const states = new Set([
 
 export const handleListTransactions = handler({
   api: ListTransactions,
-  // Version 2 brings patterns of Java's RE2 dialect.
-  versions: [0, 1],
   handle(request, { cluster, node, env }) {
-    const { stateFilters, producerIdFilters, durationFilter } = request
+    const { stateFilters, producerIdFilters, durationFilter, transactionalIdPattern } = request
+    const pattern = transactionalIdPattern ? topicPattern(transactionalIdPattern) : undefined
+    const unknownStateFilters = stateFilters.filter(state => !states.has(state))
+    if (typeof pattern === 'string') {
+      const errorCode = KafkaError.INVALID_REGULAR_EXPRESSION
+      return { throttleTimeMs: 0, errorCode, unknownStateFilters, transactionStates: [] }
+    }
     const now = env.clock.now()
     const found = [...cluster.transactions.all].filter(
       ({ id, producerId, state, startedAt }) =>
         !cluster.coordinators.elsewhere('transaction', id, node) &&
+        (pattern?.matches(id) ?? true) &&
         (producerIdFilters.length === 0 || producerIdFilters.includes(producerId)) &&
         (stateFilters.length === 0 || stateFilters.includes(state)) &&
         (durationFilter < 0 || (state === 'Ongoing' && now - startedAt > durationFilter))
@@ -32,7 +38,7 @@ export const handleListTransactions = handler({
     return {
       throttleTimeMs: 0,
       errorCode: KafkaError.NONE,
-      unknownStateFilters: stateFilters.filter(state => !states.has(state)),
+      unknownStateFilters,
       transactionStates: found.map(({ id, producerId, state }) => ({
         transactionalId: id,
         producerId,
