@@ -1,7 +1,6 @@
 /** The limits of the embedded broker, each with its name (security.md S1, S2). */
 
-/** Of a request's frame, before and after a client has shown who it is. */
-export const frameBytesBeforeAuthentication = 512 * 1024
+/** Of a request's frame. */
 export const frameBytes = 100 * 1024 * 1024
 
 /** Taken for a frame at once; beyond that memory grows with what arrives. */

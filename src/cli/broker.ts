@@ -26,7 +26,11 @@ export function addBroker(root: Command, context: Context): void {
     )
     .option('--data <directory>', 'keep everything there (default: in memory)')
     .option('--brokers <n>', 'be so many brokers', wholeNumber('--brokers', 1), 1)
-    .option('--topic <topics...>', 'topics to start with, as orders:6', addTopic, new Map())
+    .addOption(
+      new Option('--topic <topics...>', 'topics to start with, as orders:6')
+        .argParser(addTopic)
+        .default(new Map(), 'none')
+    )
     .addOption(
       new Option('--durability <kind>', 'acknowledged is: on disk, or with the operating system')
         .choices(['fsync', 'os'])

@@ -1,5 +1,5 @@
 /** `playhead rewind …`: plans, carries out, shows, cancels and undoes rewinds of a group that runs. */
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import { PlayheadError } from '../base/error.ts'
 import { RewindError, type RewindResult } from '../client/admin/rewind-result.ts'
 import type { KnownRewind } from '../client/admin/rewind-status.ts'
@@ -59,10 +59,11 @@ export function addRewind(root: Command, context: Context): void {
 
 export function addExecuteOptions(command: Command): void {
   command
-    .option(
-      '--topic <topics...>',
-      'topics, or partitions of them as orders:0,3-5 (default: all it has)',
-      []
+    .addOption(
+      new Option('--topic <topics...>', 'topics, or partitions of them as orders:0,3-5').default(
+        [],
+        'all it has'
+      )
     )
     .option('--execute', 'carry the plan out')
     .option('--reason <text>', 'for the owners, logs and `rewind status`')

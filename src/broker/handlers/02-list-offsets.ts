@@ -64,7 +64,7 @@ async function answerFor(
   try {
     const found = await find(partition, timestamp, partition.readableEnd(isolation), context)
     const { leaderEpoch, ...older } = found
-    const known = context.version >= 4 ? found : older
+    const known = context.version >= 4 ? { ...older, leaderEpoch } : older
     return { partitionIndex, errorCode: KafkaError.NONE, ...known }
   } catch (error) {
     if (!(error instanceof PlayheadError)) throw error
