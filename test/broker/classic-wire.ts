@@ -11,7 +11,7 @@ import { Writer } from '../../src/protocol/writer.ts'
 import type { Wire } from './wire.ts'
 
 /** What a consumer says when it joins. */
-function subscription(topics: readonly string[]): Buffer {
+export function subscription(topics: readonly string[]): Buffer {
   const writer = new Writer()
   writer.int16(1)
   codec(ConsumerProtocolSubscription, 1).write(writer, { topics })

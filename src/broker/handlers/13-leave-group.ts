@@ -1,13 +1,11 @@
 /** LeaveGroup: members of a classic group leave, or are removed by an operator. */
 import type { LeaveAnswer } from '../../group/classic/answers.ts'
 import type { ClassicEvent } from '../../group/classic/machine.ts'
+import { severalFrom } from '../../group/classic/requests.ts'
 import { LeaveGroup } from '../../protocol/api/leave-group.ts'
 import { KafkaError } from '../../protocol/errors.ts'
 import { classicGroup } from '../group.ts'
 import { handler } from '../handler.ts'
-
-/** From here on several may leave at once. */
-const severalFrom = 3
 
 export const handleLeaveGroup = handler({
   api: LeaveGroup,

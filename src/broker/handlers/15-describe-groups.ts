@@ -63,9 +63,9 @@ function described({ phase, protocolType, protocol, members }: ClassicGroup) {
       groupInstanceId: member.instanceId,
       clientId: member.clientId,
       clientHost: member.clientHost,
-      // While it is being made anew, what members say and get means nothing.
+      // While it is made anew, there is no protocol in which members say something.
       memberMetadata: (formed ? metadataOf(member, protocol) : undefined) ?? noBytes,
-      memberAssignment: formed ? member.assignment : noBytes
+      memberAssignment: member.assignment
     }))
   }
 }

@@ -5,6 +5,7 @@ import {
   generationAnswer,
   groupFact,
   heard,
+  noBytes,
   refusedSync,
   remove
 } from './answers.ts'
@@ -19,6 +20,10 @@ export function prepare(turn: ClassicTurn): void {
   const { initialRebalanceDelayMs: delayMs } = world.config
   const first = group.phase === 'Empty'
   for (const member of group.members.values()) {
+    // The leader may already have made an assignment: it never comes to be.
+    if (group.phase === 'CompletingRebalance' && member.assignment.length > 0) {
+      turn.become({ kind: 'member', member: { ...member, assignment: noBytes } })
+    }
     if (member.syncing !== null) {
       turn.answer(member.syncing, refusedSync(KafkaError.REBALANCE_IN_PROGRESS))
       // While it waited its session may have passed, as who waits counts as alive.
@@ -30,7 +35,7 @@ export function prepare(turn: ClassicTurn): void {
   const sinceMs = world.wallMs
   turn.become({ ...groupFact(group), phase: 'PreparingRebalance', sinceMs })
   const timeoutMs = rebalanceTimeoutMs(group)
-  if (first && delayMs > 0) {
+  if (first) {
     const initial = { leftMs: Math.max(0, timeoutMs - delayMs), more: false }
     waitForJoins(turn, world.monotonicMs + delayMs, initial)
   } else waitForJoins(turn, world.monotonicMs + timeoutMs, null)
@@ -60,8 +65,13 @@ export function prepareIfFormed(turn: ClassicTurn): void {
 /** All have joined, and nobody is about to: the next generation begins. */
 export function completeIfJoined(turn: ClassicTurn): void {
   const { state: group } = turn
-  if (group.phase !== 'PreparingRebalance' || group.promised.size > 0) return
-  if (group.joinBy?.initial && group.members.size > 0) return
+  if (group.phase !== 'PreparingRebalance') return
+  if (group.joinBy?.initial && group.members.size > 0) {
+    // The first members wait for the delay and nothing else; without one they begin at once.
+    if (group.joinBy.atMs <= turn.world.monotonicMs) complete(turn)
+    return
+  }
+  if (group.promised.size > 0) return
   for (const { joining } of group.members.values()) if (joining === null) return
   complete(turn)
 }

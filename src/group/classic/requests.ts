@@ -48,6 +48,8 @@ export type ClassicRequest = Join | Sync | Beat | Leave
 
 /** Since version 4 a new member first gets its id, so that a client that gives up leaves no member behind (KIP-394). */
 const knownIdsFrom = 4
+/** Since version 3 several may leave at once, each with an error code of its own. */
+export const severalFrom = 3
 /** Since version 9 a leader can be told that the group has its assignment (KIP-814). */
 const skipsFrom = 9
 
@@ -122,8 +124,11 @@ function admit(turn: ClassicTurn, event: Join, memberId: string): void {
 }
 
 function update(turn: ClassicTurn, event: Join, there: ClassicMember): void {
-  const { memberId, joining, syncing, assignment } = there
-  turn.become({ kind: 'member', member: memberOf(event, memberId, assignment) })
+  const { memberId, joining, syncing } = there
+  // Who it is stays as it was when it came.
+  const { sessionTimeoutMs, rebalanceTimeoutMs, protocols } = memberOf(event, memberId, noBytes)
+  const member = { ...there, sessionTimeoutMs, rebalanceTimeoutMs, protocols }
+  turn.become({ kind: 'member', member })
   // The request before is answered to nobody: its client gave it up. But every ticket gets its answer.
   if (joining !== null)
     turn.answer(joining, refusedJoin(KafkaError.REBALANCE_IN_PROGRESS, memberId))
@@ -195,17 +200,14 @@ function sameProtocols(there: ClassicMember, { protocols }: Join['request']): bo
   )
 }
 
-/** Whether what the member speaks is what the group speaks: all of its members have a protocol in common with it. */
-function speaks(
-  group: ClassicGroup,
-  { protocolType, protocols, memberId }: Join['request']
-): boolean {
-  if (protocolType === '' || protocols.length === 0) return false
-  if (group.phase === 'Empty') return true
-  if (group.protocolType !== protocolType) return false
-  const others = [...group.members.values()].filter(member => member.memberId !== memberId)
-  return protocols.some(({ name }) =>
-    others.every(other => other.protocols.some(protocol => protocol.name === name))
+/** Whether it speaks what all members speak, itself included as it was: so it can't change all it speaks at once. */
+function speaks({ phase, protocolType, members }: ClassicGroup, request: Join['request']): boolean {
+  if (request.protocolType === '' || request.protocols.length === 0) return false
+  if (phase === 'Empty') return true
+  if (protocolType !== request.protocolType) return false
+  const all = [...members.values()]
+  return request.protocols.some(({ name }) =>
+    all.every(member => member.protocols.some(protocol => protocol.name === name))
   )
 }
 
@@ -253,7 +255,9 @@ export function beat(turn: ClassicTurn, { request, ticket }: Beat): void {
 export function leave(turn: ClassicTurn, { request, ticket, version }: Leave): void {
   const { state: group } = turn
   const asked =
-    version >= 3 ? request.members : [{ memberId: request.memberId, groupInstanceId: null }]
+    version >= severalFrom
+      ? request.members
+      : [{ memberId: request.memberId, groupInstanceId: null }]
   let left = false
   const members = asked.map(({ memberId, groupInstanceId }) => {
     const answer = { memberId, groupInstanceId, errorCode: KafkaError.NONE as number }
@@ -275,6 +279,7 @@ export function leave(turn: ClassicTurn, { request, ticket, version }: Leave): v
   })
   if (left) prepareIfFormed(turn)
   completeIfJoined(turn)
-  const errorCode = version >= 3 ? KafkaError.NONE : (members[0]?.errorCode ?? KafkaError.NONE)
-  turn.answer(ticket, { throttleTimeMs: 0, errorCode, members })
+  const errorCode = members[0]?.errorCode ?? KafkaError.NONE
+  const each = { throttleTimeMs: 0, errorCode: KafkaError.NONE, members }
+  turn.answer(ticket, version >= severalFrom ? each : { throttleTimeMs: 0, errorCode })
 }
