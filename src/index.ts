@@ -112,7 +112,7 @@ export type { TopicPartition, TopicPartitionOffset } from './client/partition.ts
 export { JumpedError, type JumpReason } from './client/consumer/playhead.ts'
 export type { PollOptions } from './client/consumer/readers.ts'
 export type { ConsumerBatch, ConsumerRecord } from './client/consumer/record.ts'
-export type { OnRewind, Rewound, RewoundPlace } from './client/consumer/rewind.ts'
+export type { OnRewind, Rewound, RewoundPlace } from './client/consumer/rewound.ts'
 export type { Handler, HandlerContext, RunOptions } from './client/consumer/run.ts'
 export { bytes, json, type Serde, string } from './client/serde.ts'
 export type { Header } from './protocol/records/record.ts'

@@ -84,7 +84,7 @@ export function rewindError(
   if (pending.length > 0) {
     const names = pending.map(p => `${nameOf(p)} (${ownerName(p)})`).join(', ')
     const text = `not taken up yet by ${names}; it still will be, unless cancelRewind takes it back`
-    return say('REWIND_PENDING', text)
+    return say('REWIND_PENDING', trouble ? `${text} (${trouble.message})` : text)
   }
   const lost = partitions.filter(p => {
     return p.state === 'superseded' || p.state === 'cancelled' || p.state === 'expired'

@@ -28,6 +28,7 @@ import {
   keyOf,
   type PartitionEntry,
   readSlots,
+  type Slots,
   writeEntries
 } from '../ledger.ts'
 import { describeGroups, type GroupDescription, ownersOf } from './groups.ts'
@@ -226,7 +227,33 @@ class RewindCall {
       }
       checkEntry(part.entry)
     }
-    await this.#put(this.#open.map(({ planned, entry }) => ({ ...place(planned), entry })))
+    try {
+      await this.#put(this.#open.map(({ planned, entry }) => ({ ...place(planned), entry })))
+    } catch (error) {
+      if (isRefusal(error)) await this.#unwrite()
+      throw error
+    }
+  }
+
+  /** A broker refuses partitions one by one, as rights on topics differ: those that it took are taken back. */
+  async #unwrite(): Promise<void> {
+    const slots = await this.#read()
+    const now = this.#cluster.env.clock.now()
+    const written = this.#open.flatMap(({ planned, entry }) => {
+      const { commit = null, entry: inLedger = null } = slots.get(keyOf(planned)) ?? {}
+      if (inLedger?.sequence !== entry.sequence) return []
+      return [{ ...place(planned), entry: cancelled(entry, commit, now) }]
+    })
+    await this.#put(written)
+  }
+
+  /** Both slots of what is still open. */
+  async #read(): Promise<ReadonlyMap<string, Slots>> {
+    const { group, ledger } = this.#plan
+    const partitions = this.#open.map(({ planned }) => planned)
+    const ids = new Map(partitions.map(({ topic, topicId }) => [topic, topicId]))
+    const idOf = (topic: string) => ids.get(topic) ?? null
+    return await readSlots(this.#cluster, group, ledger, partitions, idOf, this.#waiting)
   }
 
   async #sameTopics(ids: ReadonlyMap<string, string>): Promise<void> {
@@ -261,25 +288,15 @@ class RewindCall {
     } catch (error) {
       // The entries are there: what cannot be seen for now is pending, not failed.
       if (!(error instanceof PlayheadError)) throw error
-      const passing = error.retriable || error.code === 'TIMED_OUT'
-      if (!passing && error.code !== 'CONNECTION_LOST') throw error
+      if (error.code === 'ABORTED' || error.code === 'CLOSED') throw error
       this.#trouble = error
     }
   }
 
   /** Reads both slots of what is still open, judges, and puts right what another caller did. */
   async #look(): Promise<void> {
-    const { group, ledger } = this.#plan
     const open = this.#open
-    const ids = new Map(open.map(({ planned }) => [planned.topic, planned.topicId]))
-    const slots = await readSlots(
-      this.#cluster,
-      group,
-      ledger,
-      open.map(({ planned }) => planned),
-      topic => ids.get(topic) ?? null,
-      this.#waiting
-    )
+    const slots = await this.#read()
     const now = this.#cluster.env.clock.now()
     const writes: PartitionEntry[] = []
     for (const part of open) {
@@ -360,6 +377,11 @@ class RewindCall {
       }))
     )
   }
+}
+
+/** The broker said no: nothing that it refused is written. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof PlayheadError && error.kafkaError !== undefined
 }
 
 function place({ topic, partition }: PlannedPartition): { topic: string; partition: number } {

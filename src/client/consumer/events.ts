@@ -5,7 +5,7 @@
 import type { Log } from '../../base/env.ts'
 import type { PlayheadError } from '../../base/error.ts'
 import type { TopicPartition } from '../partition.ts'
-import type { Rewound } from './rewind.ts'
+import type { Rewound } from './rewound.ts'
 
 /** Why nothing is delivered although something is there, as far as this consumer knows. */
 export type StallReason =

@@ -3,7 +3,8 @@ import { PlayheadError } from '../../base/error.ts'
 import { ledgerOf } from '../ledger.ts'
 import type { TopicPartition } from '../partition.ts'
 import type { Serde } from '../serde.ts'
-import type { OnRewind, RewinderSettings } from './rewind.ts'
+import type { RewinderSettings } from './rewind.ts'
+import type { OnRewind } from './rewound.ts'
 import { type Moment, timestampOf } from '../time.ts'
 
 /** A place to start at: a moment or an end of the log. */

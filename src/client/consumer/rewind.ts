@@ -23,12 +23,7 @@ import {
   type Window,
   windowOf
 } from '../../group/ledger/position.ts'
-import {
-  endOf,
-  noSequence,
-  type RewindEntry,
-  type Sequence
-} from '../../protocol/embedded/rewind-envelope.ts'
+import { endOf, type RewindEntry, type Sequence } from '../../protocol/embedded/rewind-envelope.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import { fetchOffsets } from '../../rpc/groups.ts'
 import { sleep } from '../../rpc/retry.ts'
@@ -36,34 +31,9 @@ import type { Commits } from './commits.ts'
 import { Doubts } from './doubts.ts'
 import type { Events } from './events.ts'
 import { type GroupOffset, committedOffsets } from './offsets.ts'
-import type { TopicPartition } from '../partition.ts'
 import { nameOf, partitionKey, type Place, type Playhead } from './playhead.ts'
 import type { StartSeam } from './positions.ts'
-
-/** A rewind that took effect at this consumer. */
-export interface Rewound {
-  /** The rewind's: later ones have greater ones. */
-  readonly id: Sequence
-  /** Those of this consumer that jump, and where. */
-  readonly partitions: readonly RewoundPlace[]
-  /** Who asked, and why: as they said. */
-  readonly by: string
-  /** Why, as the caller said; '': not said. */
-  readonly reason: string
-}
-
-/** A partition that jumps. */
-export interface RewoundPlace extends TopicPartition {
-  /** Where this consumer stood: what was before is processed. Null: nowhere yet. */
-  readonly from: number | null
-  /** Where it goes on. */
-  readonly to: number
-  /** Of a bounded replay: up to here it is delivered again. */
-  readonly until: number | null
-}
-
-/** Called before the first record from the target; what it resolves to is waited for. */
-export type OnRewind = (rewound: Rewound) => unknown
+import { Herald, isCurrent, type Move, type OnRewind } from './rewound.ts'
 
 export interface RewinderSettings {
   readonly group: string
@@ -87,17 +57,11 @@ export interface RewinderHost {
 /** For the acknowledgement, before delivery goes on without it. It is still committed. */
 const acknowledgeMs = 5_000
 const checkTimeoutMs = 10_000
+/** So many entries of others in the ledger cost more to read than our partitions to name. */
+const crowdedAt = 100
 /** For open transactions with offsets of rewound partitions to end: Kafka's default `transaction.timeout.ms`. */
 const transactionWaitMs = 60_000
 const stableLookMs = 50
-
-/** One partition on its way to an entry's target. */
-interface Move {
-  readonly playhead: Playhead
-  readonly epoch: number
-  readonly entry: RewindEntry
-  readonly from: number | null
-}
 
 export class Rewinder implements StartSeam {
   readonly #host: RewinderHost
@@ -108,6 +72,7 @@ export class Rewinder implements StartSeam {
   /** Bounded replays under way. */
   readonly #windows = new Map<Playhead, Window>()
   readonly #doubts: Doubts
+  readonly #herald: Herald
   readonly #closing = new AbortController()
   #timer: Timer | null = null
   #checking = false
@@ -115,12 +80,17 @@ export class Rewinder implements StartSeam {
   #again = false
   /** Calls of `consumer.rewind` under way: they may come from inside a handler, which must not be waited for. */
   #ownCalls = 0
+  /** It was said that the ledger may not be read. */
+  #forbidden = false
+  /** The ledger is mostly about partitions that are not ours: only ours are asked for. */
+  #crowded = false
   /** Offsets of this consumer go into transactions. */
   #transactional = false
 
   constructor(host: RewinderHost) {
     this.#host = host
     this.#doubts = new Doubts(host.cluster, host.settings.group, host.commits)
+    this.#herald = new Herald(host, this.#closing.signal)
   }
 
   start(): void {
@@ -180,12 +150,8 @@ export class Rewinder implements StartSeam {
     playheads: readonly Playhead[],
     committed: ReadonlyMap<string, GroupOffset>
   ): Promise<ReadonlyMap<string, Place>> {
-    const { cluster, settings } = this.#host
-    const { found, unreadable } = await committedOffsets(cluster, settings.ledger, playheads)
-    if (unreadable.size > 0) {
-      const message = `the ledger '${settings.ledger}' cannot be read at present`
-      throw new PlayheadError('BROKER_ERROR', message, { retriable: true })
-    }
+    const { cluster } = this.#host
+    const found = await this.#ledgerOf(playheads)
     const now = cluster.env.clock.now()
     const places = new Map<string, Place>()
     const moves: Move[] = []
@@ -207,9 +173,33 @@ export class Rewinder implements StartSeam {
       if (at.because === 'external') this.#sayExternal(playhead, at.offset)
       if (at.entry) moves.push({ playhead, epoch, entry: at.entry, from: at.from })
     }
-    await this.#announce(moves)
+    await this.#herald.announce(moves)
     for (const move of moves) this.#starts.set(move.playhead, move)
     return places
+  }
+
+  /** What the ledger holds of `playheads`. Without the right to read it, a consumer consumes, but isn't rewound. */
+  async #ledgerOf(playheads: readonly Playhead[]): Promise<ReadonlyMap<string, GroupOffset>> {
+    const { cluster, settings } = this.#host
+    try {
+      const { found, unreadable } = await committedOffsets(cluster, settings.ledger, playheads)
+      if (unreadable.size === 0) return found
+      const message = `the ledger '${settings.ledger}' cannot be read at present`
+      throw new PlayheadError('BROKER_ERROR', message, { retriable: true })
+    } catch (error) {
+      if (!(error instanceof PlayheadError) || error.code !== 'AUTHORIZATION_FAILED') throw error
+      this.#sayForbidden(error)
+      return new Map()
+    }
+  }
+
+  #sayForbidden(cause: PlayheadError): void {
+    if (this.#forbidden) return
+    this.#forbidden = true
+    const { group, ledger } = this.#host.settings
+    const message = `group '${group}' cannot be rewound here: its member needs the right to read group '${ledger}'`
+    const error = new PlayheadError('AUTHORIZATION_FAILED', message, { group, cause })
+    this.#host.events.emit('error', { error })
   }
 
   /** `playhead` starts where `startPositions` said: what came from an entry is acknowledged. */
@@ -223,7 +213,7 @@ export class Rewinder implements StartSeam {
     const { epoch, position: offset } = playhead
     commits.want(playhead, { epoch, offset, leaderEpoch: -1 })
     commits.pump()
-    if (move) this.#sayRewound([move])
+    if (move) this.#herald.say([move])
   }
 
   #sayExternal(playhead: Playhead, offset: number): void {
@@ -259,11 +249,11 @@ export class Rewinder implements StartSeam {
     if (!(error instanceof PlayheadError)) throw error
     if (error.code === 'CLOSED') return
     // Nothing is lost: the entry is still there at the next check.
-    const { cluster, settings, events } = this.#host
+    const { cluster, settings } = this.#host
     cluster.env.log.debug(`the ledger or the group '${settings.group}' could not be read`, {
       error: error.message
     })
-    if (error.code === 'AUTHORIZATION_FAILED') events.emit('error', { error })
+    if (error.code === 'AUTHORIZATION_FAILED') this.#sayForbidden(error)
   }
 
   async #check(): Promise<void> {
@@ -279,9 +269,11 @@ export class Rewinder implements StartSeam {
 
   async #lookForNews(playheads: ReadonlyMap<string, Playhead>): Promise<void> {
     const { cluster, settings } = this.#host
-    const query = [{ group: settings.ledger }]
+    const partitions = this.#crowded ? [...playheads.values()] : null
+    const query = [{ group: settings.ledger, partitions }]
     const [ledger] = await fetchOffsets(cluster, query, this.#waiting)
     if (ledger?.error) throw ledger.error
+    this.#crowded ||= (ledger?.value.length ?? 0) > crowdedAt + playheads.size
     const now = cluster.env.clock.now()
     const bySequence = new Map<Sequence, Move[]>()
     for (const { topic, partition, offset, metadata } of ledger?.value ?? []) {
@@ -342,7 +334,7 @@ export class Rewinder implements StartSeam {
     await this.#handlersEnd(moves)
     for (const { playhead } of moves) await commits.landed(playhead)
     await this.#transactionsEnd(moves)
-    await this.#announce(moves)
+    await this.#herald.announce(moves)
     const current = moves.filter(isCurrent)
     for (const { playhead, entry } of current) {
       // A seek meanwhile has moved the position; the rewind has still taken effect, and its caller is told so.
@@ -357,13 +349,13 @@ export class Rewinder implements StartSeam {
     const playheads = moves.map(({ playhead }) => playhead)
     try {
       await this.#host.commits.settle(playheads, acknowledgeMs)
-      this.#sayRewound(moves)
+      this.#herald.say(moves)
     } catch (error) {
       if (!(error instanceof PlayheadError)) throw error
       // Lost: its next owner finds the entry. Not answered: it is committed again until it is.
       if (error.code === 'STALE_GENERATION' || error.code === 'CLOSED') return
       this.#host.events.emit('error', { error })
-      this.#sayRewound(moves.filter(isCurrent))
+      this.#herald.say(moves.filter(isCurrent))
     }
   }
 
@@ -371,7 +363,7 @@ export class Rewinder implements StartSeam {
     if (this.#ownCalls > 0) return
     const { rewindHandlerWaitMs } = this.#host.settings
     const free = Promise.all(moves.map(({ playhead }) => playhead.free()))
-    if ((await this.#within(rewindHandlerWaitMs, free)) || this.#ownCalls > 0) return
+    if ((await this.#herald.within(rewindHandlerWaitMs, free)) || this.#ownCalls > 0) return
     const names = moves.filter(m => m.playhead.inHand > 0).map(m => nameOf(m.playhead))
     const message =
       `${names.join(', ')}: a handler runs on, ${rewindHandlerWaitMs} ms after its signal fired for a rewind: ` +
@@ -411,61 +403,6 @@ export class Rewinder implements StartSeam {
     }
   }
 
-  /** Awaits the application's `onRewind`, once for the moves of one rewind. */
-  async #announce(moves: readonly Move[]): Promise<void> {
-    const { onRewind, onRewindTimeoutMs, group } = this.#host.settings
-    const current = moves.filter(isCurrent)
-    if (onRewind === null || current.length === 0) return
-    const bySequence = new Map<Sequence, Move[]>()
-    for (const move of current) {
-      const same = bySequence.get(move.entry.sequence) ?? []
-      bySequence.set(move.entry.sequence, [...same, move])
-    }
-    for (const same of bySequence.values()) {
-      let why: string | null = `did not end within ${onRewindTimeoutMs} ms`
-      const call = async (): Promise<unknown> => onRewind(rewoundOf(same))
-      const done = call().then(
-        () => (why = null),
-        (error: unknown) => (why = `threw: ${String(error)}`)
-      )
-      await this.#within(onRewindTimeoutMs, done)
-      if (why === null) continue
-      const message = `group '${group}': onRewind ${why}. The rewind goes on`
-      this.#host.events.emit('error', {
-        error: new PlayheadError('BROKER_ERROR', message, { group })
-      })
-    }
-  }
-
-  #sayRewound(moves: readonly Move[]): void {
-    const bySequence = new Map<Sequence, Move[]>()
-    for (const move of moves) {
-      const same = bySequence.get(move.entry.sequence) ?? []
-      bySequence.set(move.entry.sequence, [...same, move])
-    }
-    for (const same of bySequence.values()) this.#host.events.emit('rewound', rewoundOf(same))
-  }
-
-  /** Whether `work` ended in time. Rejects when the consumer is closed. */
-  async #within(ms: number, work: Promise<unknown>): Promise<boolean> {
-    const { clock } = this.#host.cluster.env
-    const { signal } = this.#closing
-    let timer: Timer | undefined
-    let stop: (() => void) | undefined
-    const late = new Promise<boolean>((resolve, reject) => {
-      timer = clock.after(ms, () => resolve(false))
-      stop = () => reject(signal.reason as PlayheadError)
-      signal.addEventListener('abort', stop)
-      if (signal.aborted) stop()
-    })
-    try {
-      return await Promise.race([work.then(() => true), late])
-    } finally {
-      timer?.cancel()
-      if (stop) signal.removeEventListener('abort', stop)
-    }
-  }
-
   // Bounded replay
 
   #bound(playhead: Playhead, window: Window): void {
@@ -492,20 +429,4 @@ function canJump(playhead: Playhead): boolean {
   const { state, start } = playhead
   if (state === 'locating') return start !== 'committed'
   return state === 'reading' || state === 'held' || state === 'stuck'
-}
-
-/** Not lost, and not rewound again since. */
-function isCurrent({ playhead, entry }: Move): boolean {
-  if (playhead.state === 'gone' || playhead.state === 'revoking') return false
-  const { sequence } = playhead.mark
-  return sequence === entry.sequence || sequence === noSequence || sequence < entry.sequence
-}
-
-function rewoundOf(moves: readonly Move[]): Rewound {
-  const [first] = moves
-  const { sequence: id = noSequence, who: by = '', reason = '' } = first?.entry ?? {}
-  const partitions = moves.map(({ playhead: { topic, partition }, entry, from }) => {
-    return { topic, partition, from, to: entry.target, until: entry.until }
-  })
-  return { id, partitions, by, reason }
 }

@@ -1,7 +1,7 @@
 /** A consumer in this process, and what it got. */
 import type { Consumer } from '../../../src/client/consumer/consumer.ts'
 import type { GroupOptions } from '../../../src/client/consumer/options.ts'
-import type { Rewound } from '../../../src/client/consumer/rewind.ts'
+import type { Rewound } from '../../../src/client/consumer/rewound.ts'
 import type { PlayheadError } from '../../../src/index.ts'
 import type { Playhead } from '../../../src/index.ts'
 
