@@ -178,6 +178,8 @@ test("a replay's end is after the replay and before whatever comes later", () =>
 test('a member says that it can be rewound by its id or its user data', () => {
   assert.equal(isRewindable({ memberId: 'ph1-4f1c' }), true)
   assert.equal(isRewindable({ memberId: 'billing-4f1c', userData: Buffer.from('ph1-') }), true)
+  assert.equal(isRewindable({ userData: Buffer.from('\0\0\0\x07ph1-') }), true)
+  assert.equal(isRewindable({ userData: Buffer.from('\0\0\0\x07') }), false)
   assert.equal(isRewindable({ memberId: 'billing-4f1c', userData: Buffer.from('ph') }), false)
   assert.equal(isRewindable({ memberId: 'billing-4f1c', userData: null }), false)
 })

@@ -21,7 +21,7 @@ import { noLongerOurs, unreadable } from './errors.ts'
 import { type ConsumerEventName, type ConsumerEvents, Events } from './events.ts'
 import type { TopicPartition } from '../partition.ts'
 import { Fetcher } from './fetcher.ts'
-import { Group } from './group.ts'
+import { Group, type GroupHost } from './group.ts'
 import { LedRewinds } from './led-rewinds.ts'
 import { manualAssignment } from './manual.ts'
 import {
@@ -84,7 +84,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     this.#poller = new PollReader(this.#delivery)
     this.#fetcher = this.#makeFetcher()
     const { group } = settings
-    const lane: LaneName = `group:${this.#lane}`
+    const lane = `group:${this.#lane}` as const
     this.#group = group === null ? null : this.#makeGroup(group, lane)
     this.#commits = group === null ? null : this.#makeCommits(group, lane)
     this.#rewinder = this.#makeRewinder()
@@ -219,7 +219,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
 
   // Life
 
-  /** The member's id in its group; null without a group. */
+  /** The member's id in its group; null without a group. Of a classic group: empty until the coordinator gave one. */
   get memberId(): string | null {
     return this.#group?.memberId ?? null
   }
@@ -362,7 +362,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     this.#trouble(unreadable(playhead, code))
   }
 
-  #makeGroup(group: string, lane: LaneName): Group {
+  #makeGroup(group: string, lane: GroupHost['lane']): Group {
     const { cpu } = this.#cluster.env
     return new Group(
       {

@@ -1,25 +1,28 @@
 /**
  * A consumer's life in a group: chooses the protocol, knows the subscription and its topics, and runs the membership.
- * The other protocols' members go in here, beside `Membership`.
+ *
+ * 'auto' is KIP-848 where the brokers have it. A classic group with members becomes one of KIP-848 by that (the broker's
+ * group.consumer.migration.policy decides); where the broker refuses, this member joins as a classic one.
  */
 import type { Timer } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
 import type { Subscription } from '../../group/member/protocol.ts'
 import { ConsumerGroupHeartbeat } from '../../protocol/api/consumer-group-heartbeat.ts'
+import { JoinGroup } from '../../protocol/api/join-group.ts'
 import { RegisterConsumer } from '../../protocol/api/register-consumer.ts'
-import type { LaneName } from '../../rpc/call.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import { sleep } from '../../rpc/retry.ts'
 import type { CommitIdentity } from './commits.ts'
 import { type LedHost, LedMembership } from './led-membership.ts'
-import { Membership, type MembershipHost } from './membership.ts'
-import type { Settings } from './options.ts'
+import { type Member, Membership, type MembershipHost } from './membership.ts'
+import { classicPort } from './membership-classic.ts'
+import { consumerPort } from './membership-consumer.ts'
+import type { GroupProtocol, Settings } from './options.ts'
 import { matchTopics, subscriptionOf } from './topics.ts'
 
 export interface GroupHost extends Omit<MembershipHost, 'sessionTimeoutMs'>, LedHost {
   readonly cluster: Cluster
   readonly settings: Settings
-  readonly lane: LaneName
   /** Fires when the consumer is closed. */
   readonly closing: AbortSignal
 }
@@ -32,12 +35,12 @@ export class Group {
   readonly #host: GroupHost
   /** Of a protocol in which members name themselves. */
   readonly #ownId: string
-  #membership: Membership | LedMembership | null = null
+  #membership: Member | null = null
+  #protocol: GroupProtocol = 'consumer'
   /** Topics of the subscription that were there before this member was. */
   #before: ReadonlySet<string> = new Set()
   #matched: readonly string[] = []
   #timer: Timer | null = null
-  #ledByController = false
 
   constructor(host: GroupHost, memberId: string) {
     this.#host = host
@@ -45,12 +48,12 @@ export class Group {
   }
 
   get memberId(): string {
-    return this.led ? (this.#membership?.memberId ?? '') : this.#ownId
+    return this.#protocol === 'consumer' ? this.#ownId : (this.#membership?.memberId ?? '')
   }
 
   /** A controller leads the group. */
   get led(): boolean {
-    return this.#membership instanceof LedMembership
+    return this.#protocol === 'controller'
   }
 
   get identity(): CommitIdentity | undefined {
@@ -95,68 +98,98 @@ export class Group {
   }
 
   async #join(): Promise<void> {
-    const { settings, closing } = this.#host
-    const subscription = await this.#untilReached(() => this.#prepare())
-    if (closing.aborted) return
-    if (this.#ledByController) {
-      this.#membership = new LedMembership(
-        this.#host,
-        {
-          instanceId: settings.instanceId,
-          sessionTimeoutMs: settings.sessionTimeoutMs,
-          registerTimeoutMs: settings.maxProcessingMs,
-          startFrom: startCode(settings)
-        },
-        subscription
-      )
-      return this.#membership.start()
-    }
-    this.#membership = new Membership(
-      { ...this.#host, sessionTimeoutMs: settings.sessionTimeoutMs },
-      {
-        memberId: this.#ownId,
-        instanceId: settings.instanceId,
-        rackId: settings.rackId,
-        rebalanceTimeoutMs: settings.maxProcessingMs,
-        serverAssignor: settings.serverAssignor
-      },
-      subscription
-    )
+    this.#protocol = await this.#untilReached(() => this.#choose())
+    await this.#joinBy(this.#protocol)
+  }
+
+  async #joinBy(protocol: GroupProtocol): Promise<void> {
+    const subscription = await this.#untilReached(() => this.#prepare(protocol))
+    if (this.#host.closing.aborted) return
+    this.#membership = this.#member(protocol, subscription)
     this.#membership.start()
   }
 
-  /** Finds out what the brokers speak, and which topics are there. */
-  async #prepare(): Promise<Subscription> {
+  #member(protocol: GroupProtocol, subscription: Subscription): Member {
+    const { settings } = this.#host
+    const { instanceId, rackId, sessionTimeoutMs, maxProcessingMs: rebalanceTimeoutMs } = settings
+    const host: MembershipHost = {
+      ...this.#host,
+      sessionTimeoutMs,
+      failed: error => this.#failed(error)
+    }
+    switch (protocol) {
+      case 'consumer': {
+        const { serverAssignor } = settings
+        const memberId = this.#ownId
+        const config = { memberId, instanceId, rackId, rebalanceTimeoutMs, serverAssignor }
+        return new Membership(host, consumerPort(host, config, subscription))
+      }
+      case 'classic': {
+        const { heartbeatIntervalMs, assignors, rewind } = settings
+        const times = { sessionTimeoutMs, rebalanceTimeoutMs, heartbeatIntervalMs }
+        const config = { instanceId, rackId, ...times, assignors, rewindable: rewind !== null }
+        return new Membership(host, classicPort(host, config, subscription))
+      }
+      case 'controller': {
+        const times = { sessionTimeoutMs, registerTimeoutMs: settings.maxProcessingMs }
+        const config = { instanceId, ...times, startFrom: startCode(settings) }
+        return new LedMembership(this.#host, config, subscription)
+      }
+    }
+  }
+
+  /** The membership cannot go on: of 'auto', as a KIP-848 member of a group that stays classic, as a classic one. */
+  #failed(error: PlayheadError): void {
+    const { settings, closing, cluster, group, failed } = this.#host
+    const staysClassic = classicAnswers.includes(error.kafkaError ?? '')
+    if (!staysClassic || this.#protocol !== 'consumer') return failed(error)
+    if (settings.protocol !== 'auto') {
+      const why = `${error.message}: if it is a classic group, join it with protocol: 'classic'`
+      return failed(new PlayheadError(error.code, why, { group, kafkaError: error.kafkaError }))
+    }
+    cluster.env.log.info(`group '${group}' is a classic group: joining as its member`)
+    this.#protocol = 'classic'
+    this.#timer?.cancel()
+    this.#joinBy('classic').catch((cause: unknown) => {
+      if (!(cause instanceof PlayheadError)) throw cause
+      if (!closing.aborted) failed(cause)
+    })
+  }
+
+  /** 'auto' doesn't decide for a controller by itself. Rejects with UNSUPPORTED_VERSION. */
+  async #choose(): Promise<GroupProtocol> {
     const { cluster, settings } = this.#host
-    const { topics, protocol } = settings
+    const { protocol } = settings
+    if (protocol === 'auto') {
+      return (await cluster.supports(ConsumerGroupHeartbeat)) ? 'consumer' : 'classic'
+    }
+    const { api, needs } = requirements[protocol]
+    if (await cluster.supports(api)) return protocol
+    throw new PlayheadError(
+      'UNSUPPORTED_VERSION',
+      `no broker speaks the '${protocol}' group protocol: ${needs}`
+    )
+  }
+
+  /** Finds out which topics are there. */
+  async #prepare(protocol: GroupProtocol): Promise<Subscription> {
+    const { cluster, settings } = this.#host
+    const { topics } = settings
     const names = topics.filter(t => typeof t === 'string')
     const patterns = names.length < topics.length
-    this.#ledByController = await this.#isLed(protocol)
-    if (protocol === 'classic') throw notYet(protocol)
-    if (!this.#ledByController && !(await cluster.supports(ConsumerGroupHeartbeat))) {
-      throw notYet('classic')
-    }
     const there = patterns ? await matchTopics(cluster, topics) : names
     const { topics: known } = await cluster.refresh({ topics: there })
     this.#before = new Set(there.filter(name => known.has(name)))
-    const direct = subscriptionOf(topics)
+    if (!patterns) return { topics: names, regex: null }
+    const direct = protocol === 'classic' ? null : subscriptionOf(topics)
     if (direct !== null) {
-      const matches = this.#ledByController || (await cluster.supports(ConsumerGroupHeartbeat, 1))
-      if (direct.regex === null || matches) return direct
+      const matches =
+        protocol === 'controller' || (await cluster.supports(ConsumerGroupHeartbeat, 1))
+      if (matches) return direct
     }
     this.#matched = there
     this.#matchLater()
     return { topics: there, regex: null }
-  }
-
-  /** 'auto' doesn't decide for it by itself. */
-  async #isLed(protocol: Settings['protocol']): Promise<boolean> {
-    if (protocol !== 'controller') return false
-    if (await this.#host.cluster.supports(RegisterConsumer)) return true
-    throw new PlayheadError(
-      'UNSUPPORTED_VERSION',
-      "no broker speaks the 'controller' group protocol: Playhead's embedded broker does"
-    )
   }
 
   #matchLater(): void {
@@ -200,9 +233,11 @@ function startCode({ startFrom }: Settings): number {
   return startFrom === 'latest' ? 1 : 2
 }
 
-function notYet(protocol: string): PlayheadError {
-  return new PlayheadError(
-    'UNSUPPORTED_VERSION',
-    `the '${protocol}' group protocol is not there yet: Playhead needs brokers that speak KIP-848 (Kafka 4.0 and later)`
-  )
-}
+/** What Kafka answers to a KIP-848 member of a group that is classic, and that it will not convert. */
+const classicAnswers: readonly string[] = ['GROUP_ID_NOT_FOUND', 'INCONSISTENT_GROUP_PROTOCOL']
+
+const requirements = {
+  consumer: { api: ConsumerGroupHeartbeat, needs: 'Kafka does from 4.0 on (KIP-848)' },
+  classic: { api: JoinGroup, needs: 'it needs JoinGroup' },
+  controller: { api: RegisterConsumer, needs: "Playhead's embedded broker does" }
+} as const

@@ -1,42 +1,29 @@
 /**
- * Runs the member's machine (group/member/): gives it the clock and the network, and carries out what it asks for. The
- * heartbeats of a KIP-848 member go beside the handlers, whatever these do: a slow handler is said to be slow
- * (`overdue`), it doesn't make the member look dead.
+ * Runs a member's machine (group/member/): gives it the clock and the network, and carries out what it asks for.
+ * Heartbeats go beside the handlers, whatever these do: a slow handler is said to be slow (`overdue`), it doesn't make
+ * the member look dead.
  *
- * The seam for the other protocols is the vocabulary of group/member/protocol.ts: a driver of theirs asks the same of
- * `MembershipHost`.
+ * What differs between the protocols is in a `MemberPort`: membership-consumer.ts (KIP-848), membership-classic.ts.
  */
 import type { Env, Timer } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
 import {
-  apply,
-  checkInvariants,
-  type ConsumerMember,
-  type ConsumerMemberConfig,
-  consumerMember,
-  decide,
-  type HeartbeatAnswer,
-  type HeartbeatRequest
-} from '../../group/member/consumer.ts'
-import {
+  type Decision,
   type Lease,
   leaseKey,
   type MemberAction,
-  type MemberEvent,
+  type MemberView,
   type Subscription
 } from '../../group/member/protocol.ts'
-import { ConsumerGroupHeartbeat } from '../../protocol/api/consumer-group-heartbeat.ts'
 import { kafkaErrorName } from '../../protocol/errors.ts'
-import type { LaneName } from '../../rpc/call.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import type { CommitIdentity } from './commits.ts'
 import type { TopicIdPartition } from './offsets.ts'
-import { topicNames } from './topics.ts'
 
 export interface MembershipHost {
   readonly cluster: Cluster
   readonly group: string
-  readonly lane: LaneName
+  readonly lane: `group:${string}`
   readonly sessionTimeoutMs: number
   assign(partitions: readonly TopicIdPartition[]): void
   /** Resolves when nothing of `partitions` runs any more and what was processed is committed, or cannot be. */
@@ -48,38 +35,96 @@ export interface MembershipHost {
   failed(error: PlayheadError): void
 }
 
+/** A group protocol: its machine, and how its requests are sent. */
+export interface MemberPort<State extends MemberView, Event, Fact, Request> {
+  readonly initial: State
+  readonly instanceId: string | null
+  decide(state: State, event: Event, now: number): Decision<Fact, Request>
+  apply(state: State, fact: Fact): State
+  check(state: State): void
+  /** When it wants to be told the time; Infinity: something else comes first. */
+  wakeAt(state: State): number
+  /** Sends a request of the machine; what comes of it is told. */
+  send(request: Request, membership: MembershipOf<Event>): void
+  /** What leases call topics, with name and id. Those that don't exist (any more) are left out. */
+  topics(names: ReadonlySet<string>): Promise<ReadonlyMap<string, NamedTopic>>
+  /** The event that makes it ask the coordinator at once whether it is still a member; null: not at present. */
+  doubt(state: State): Event | null
+  /** Called when an event changed the state. */
+  changed?(state: State, membership: MembershipOf<Event>): void
+  close?(): void
+}
+
+export interface NamedTopic {
+  readonly topic: string
+  readonly topicId: string
+}
+
+/** A membership as its port sees it. */
+export interface MembershipOf<Event> {
+  tell(event: Event | CommonEvent): void
+  /** A request was rejected. False: this membership is over, and nothing is to be told. */
+  troubled(error: unknown): boolean
+}
+
+/** Events of every machine. */
+type CommonEvent =
+  | { readonly on: 'start' }
+  | { readonly on: 'wake' }
+  | { readonly on: 'released'; readonly leases: readonly Lease[] }
+  | { readonly on: 'overdue' }
+  | { readonly on: 'caughtUp' }
+  | { readonly on: 'subscribed'; readonly subscription: Subscription }
+  | { readonly on: 'close' }
+
 /** A heartbeat without an answer for so long is given up: several fit into a session. */
-function heartbeatTimeoutMs(sessionTimeoutMs: number): number {
+export function heartbeatTimeoutMs(sessionTimeoutMs: number): number {
   return Math.max(1_000, Math.floor(sessionTimeoutMs / 3))
 }
 
-export class Membership {
+/** A membership as the rest of the consumer sees it, whatever its protocol. */
+export interface Member {
+  readonly memberId: string
+  readonly identity: CommitIdentity | undefined
+  readonly aliveUntil: number
+  readonly joined: boolean
+  start(): void
+  subscribe(subscription: Subscription): void
+  overdue(): void
+  caughtUp(): void
+  doubted(): void
+  close(deadline: number): Promise<void>
+}
+
+export class Membership<State extends MemberView, Event, Fact, Request>
+  implements Member, MembershipOf<Event>
+{
   readonly #host: MembershipHost
   readonly #env: Env
-  readonly #config: ConsumerMemberConfig
-  #member: ConsumerMember
+  readonly #port: MemberPort<State, Event | CommonEvent, Fact, Request>
+  #member: State
   #timer: Timer | null = null
   #timerAt = Infinity
   readonly #naming = new Naming()
   readonly #ends = new Set<() => void>()
   #over = false
 
-  constructor(host: MembershipHost, config: ConsumerMemberConfig, subscription: Subscription) {
+  constructor(host: MembershipHost, port: MemberPort<State, Event | CommonEvent, Fact, Request>) {
     this.#host = host
     this.#env = host.cluster.env
-    this.#config = config
-    this.#member = consumerMember(config, subscription)
+    this.#port = port
+    this.#member = port.initial
   }
 
-  get member(): ConsumerMember {
-    return this.#member
+  get memberId(): string {
+    return this.#member.memberId
   }
 
   /** As whom to commit; undefined while not a member. */
   get identity(): CommitIdentity | undefined {
     const { memberId, epoch } = this.#member
     if (epoch < 0) return undefined
-    return { memberId, epoch, instanceId: this.#config.instanceId }
+    return { memberId, epoch, instanceId: this.#port.instanceId }
   }
 
   /** Until when this member is surely in its group, as far as it was told. */
@@ -87,35 +132,31 @@ export class Membership {
     return this.#member.lastGoodAt + this.#host.sessionTimeoutMs
   }
 
-  get memberId(): string {
-    return this.#member.memberId
-  }
-
   get joined(): boolean {
-    return this.#member.phase === 'member'
+    return this.#member.epoch >= 0
   }
 
   start(): void {
-    this.#tell({ on: 'start' })
+    this.tell({ on: 'start' })
   }
 
   subscribe(subscription: Subscription): void {
-    this.#tell({ on: 'subscribed', subscription })
+    this.tell({ on: 'subscribed', subscription })
   }
 
   overdue(): void {
-    this.#tell({ on: 'overdue' })
+    this.tell({ on: 'overdue' })
   }
 
   caughtUp(): void {
-    this.#tell({ on: 'caughtUp' })
+    this.tell({ on: 'caughtUp' })
   }
 
   /** Leaves. Resolves when the coordinator knows, or at `deadline` (monotonic), when its session time-out has to do. */
   async close(deadline: number): Promise<void> {
     if (!this.#over) {
       const left = new Promise<void>(resolve => this.#ends.add(resolve))
-      this.#tell({ on: 'close' })
+      this.tell({ on: 'close' })
       const { clock } = this.#env
       const timer = clock.after(Math.max(0, deadline - clock.monotonic()), () => this.#end())
       await left
@@ -126,27 +167,36 @@ export class Membership {
 
   /** The coordinator answered something else than a heartbeat with: it knows no such member. Ask at once. */
   doubted(): void {
-    if (this.#member.phase === 'member') this.#subscribeAgain()
+    const event = this.#port.doubt(this.#member)
+    if (event !== null) this.tell(event)
   }
 
-  #subscribeAgain(): void {
-    this.#tell({ on: 'subscribed', subscription: this.#member.subscription })
-  }
-
-  #tell(event: MemberEvent<HeartbeatAnswer>): void {
+  tell(event: Event | CommonEvent): void {
     if (this.#over) return
-    const { facts, actions } = decide(this.#member, event, this.#env.clock.monotonic())
-    for (const fact of facts) this.#member = apply(this.#member, fact)
-    checkInvariants(this.#member)
+    const good = this.#member.lastGoodAt
+    const { facts, actions } = this.#port.decide(this.#member, event, this.#env.clock.monotonic())
+    for (const fact of facts) this.#member = this.#port.apply(this.#member, fact)
+    this.#port.check(this.#member)
     for (const action of actions) this.#do(action)
     this.#arm()
+    if (this.#member.lastGoodAt > good) this.#host.confirmed()
+    if (facts.length > 0) this.#port.changed?.(this.#member, this)
   }
 
-  #do(action: MemberAction<HeartbeatRequest>): void {
+  troubled(error: unknown): boolean {
+    if (!(error instanceof PlayheadError)) throw error
+    if (error.code === 'CLOSED') this.#end()
+    else if (error.code === 'UNSUPPORTED_VERSION' || error.code === 'AUTHENTICATION_FAILED') {
+      this.#host.failed(error)
+    }
+    return !this.#over
+  }
+
+  #do(action: MemberAction<Request>): void {
     const { cluster, group } = this.#host
     switch (action.do) {
       case 'request':
-        return this.#send(action.request)
+        return this.#port.send(action.request, this)
       case 'findCoordinator':
         return cluster.coordinatorMoved({ group })
       case 'assign':
@@ -172,42 +222,18 @@ export class Membership {
     this.#timer?.cancel()
     this.#timer = null
     this.#naming.close()
+    this.#port.close?.()
     for (const resolve of this.#ends) resolve()
     this.#ends.clear()
   }
 
-  #send(request: HeartbeatRequest): void {
-    const { cluster, group, lane, sessionTimeoutMs } = this.#host
-    const call = cluster.send(
-      ConsumerGroupHeartbeat,
-      { groupId: group, ...request },
-      { to: { group }, lane, timeoutMs: heartbeatTimeoutMs(sessionTimeoutMs) }
-    )
-    call.response.then(
-      ({ body }) => {
-        const good = this.#member.lastGoodAt
-        this.#tell({ on: 'answered', answer: body })
-        if (this.#member.lastGoodAt > good) this.#host.confirmed()
-      },
-      (error: unknown) => {
-        if (!(error instanceof PlayheadError)) throw error
-        if (error.code === 'CLOSED') return this.#end()
-        if (error.code === 'UNSUPPORTED_VERSION' || error.code === 'AUTHENTICATION_FAILED') {
-          this.#host.failed(error)
-        }
-        this.#tell({ on: 'unanswered' })
-      }
-    )
-  }
-
-  /** Leases come by topic id, everything else goes by name: a topic that isn't known yet is asked for first. */
+  /** Leases have a topic's id or its name, everything else needs both: a topic that isn't known is asked for first. */
   #assign(leases: readonly Lease[]): void {
-    const { cluster } = this.#host
     this.#naming.add(leases)
     const attempt = async (): Promise<void> => {
       const wanted = this.#naming.waiting()
       if (wanted.length === 0 || this.#over) return
-      const names = await topicNames(cluster, new Set(wanted.map(l => l.topic)))
+      const names = await this.#port.topics(new Set(wanted.map(l => l.topic)))
       if (this.#over) return
       const named = this.#naming.named(names)
       if (named.length > 0) this.#host.assign(named)
@@ -224,7 +250,7 @@ export class Membership {
 
   #revoke(leases: readonly Lease[]): void {
     const partitions = this.#naming.release(leases)
-    const released = (): void => this.#tell({ on: 'released', leases })
+    const released = (): void => this.tell({ on: 'released', leases })
     this.#host.revoke(partitions).then(released, (error: unknown) => {
       this.#env.log.warn(`group '${this.#host.group}': a revocation was not clean`, {
         error: String(error)
@@ -234,22 +260,19 @@ export class Membership {
   }
 
   #arm(): void {
-    const at = this.#over ? Infinity : this.#member.wakeAt
+    const at = this.#over ? Infinity : this.#port.wakeAt(this.#member)
     if (at === this.#timerAt) return
     this.#timer?.cancel()
     this.#timer = null
     this.#timerAt = at
-    if (at === Infinity || this.#member.inFlight !== null) {
-      this.#timerAt = Infinity
-      return
-    }
+    if (at === Infinity) return
     const { clock, random } = this.#env
     // Members that lost one coordinator together shouldn't come back together.
     const jitter = this.#member.failures > 0 ? 1 + random.next() * 0.2 : 1
     this.#timer = clock.after(Math.max(0, at - clock.monotonic()) * jitter, () => {
       this.#timer = null
       this.#timerAt = Infinity
-      this.#tell({ on: 'wake' })
+      this.tell({ on: 'wake' })
     })
   }
 }
@@ -266,11 +289,17 @@ function codeOf(
 ): 'AUTHORIZATION_FAILED' | 'FENCED' | 'INVALID_ARGUMENT' | 'BROKER_ERROR' {
   if (kafkaError.endsWith('AUTHORIZATION_FAILED')) return 'AUTHORIZATION_FAILED'
   if (kafkaError === 'FENCED_INSTANCE_ID') return 'FENCED'
-  const configured = ['INVALID_REGULAR_EXPRESSION', 'UNSUPPORTED_ASSIGNOR', 'INVALID_GROUP_ID']
+  const configured = [
+    'INVALID_REGULAR_EXPRESSION',
+    'UNSUPPORTED_ASSIGNOR',
+    'INVALID_GROUP_ID',
+    'INCONSISTENT_GROUP_PROTOCOL',
+    'INVALID_SESSION_TIMEOUT'
+  ]
   return configured.includes(kafkaError) ? 'INVALID_ARGUMENT' : 'BROKER_ERROR'
 }
 
-/** Leases between the machine, which knows topics by id, and the rest, which knows them by name. */
+/** Leases between the machine, which has one name for a topic, and the rest, which has name and id. */
 class Naming {
   readonly #waiting = new Map<string, Lease>()
   readonly #named = new Map<string, TopicIdPartition>()
@@ -285,12 +314,12 @@ class Naming {
   }
 
   /** Those that wait and whose topic is in `names`: they wait no longer. */
-  named(names: ReadonlyMap<string, string>): TopicIdPartition[] {
+  named(names: ReadonlyMap<string, NamedTopic>): TopicIdPartition[] {
     const now: TopicIdPartition[] = []
     for (const [key, lease] of this.#waiting) {
       const topic = names.get(lease.topic)
       if (topic === undefined) continue
-      const partition = { topic, topicId: lease.topic, partition: lease.partition }
+      const partition = { ...topic, partition: lease.partition }
       this.#waiting.delete(key)
       this.#named.set(key, partition)
       now.push(partition)

@@ -1,5 +1,6 @@
 /** What a consumer can be told, with its defaults, and the check of it. */
 import { PlayheadError } from '../../base/error.ts'
+import { type AssignorName, assignorNames } from '../../group/member/classic-state.ts'
 import { ledgerOf } from '../ledger.ts'
 import type { TopicPartition } from '../partition.ts'
 import type { Serde } from '../serde.ts'
@@ -76,7 +77,7 @@ export interface GroupOptions<K = Buffer, V = Buffer> extends CommonOptions<K, V
   readonly topics: readonly (string | RegExp)[]
   /** Only without a group. */
   readonly assign?: undefined
-  /** Default 'auto': the best that the brokers have. */
+  /** Default 'auto': 'consumer' where the brokers have it and the group can be one, else 'classic'. */
   readonly protocol?: 'auto' | GroupProtocol
   /**
    * 'auto': what was processed is committed by interval, before a partition is given up, and on close. 'manual': only
@@ -89,6 +90,17 @@ export interface GroupOptions<K = Buffer, V = Buffer> extends CommonOptions<K, V
   readonly instanceId?: string
   /** KIP-848: the coordinator's assignor, 'uniform' or 'range'. Default: the coordinator's. */
   readonly serverAssignor?: string
+  /**
+   * Classic: how the leader assigns, best first; the group uses one that all its members offer. With 'range' or
+   * 'roundrobin' in it, partitions are given up before each rebalance. Default ['cooperative-sticky'], which Java's
+   * consumers offer by default, too.
+   */
+  readonly assignors?: readonly AssignorName[]
+  /**
+   * Classic: between two heartbeats. A rebalance is heard of by one, so it takes about as long. Default 1,000, or a third
+   * of `sessionTimeoutMs` where that is less. With KIP-848 the broker decides.
+   */
+  readonly heartbeatIntervalMs?: number
   /** Whether the group can be rewound while this member has partitions of it. Default true. */
   readonly rewindable?: boolean
   /** How often to look for rewinds, in ms: a rewind takes about half of it. Default 1,000. */
@@ -155,6 +167,8 @@ export interface Settings {
   readonly commitIntervalMs: number
   readonly instanceId: string | null
   readonly serverAssignor: string | null
+  readonly assignors: readonly AssignorName[]
+  readonly heartbeatIntervalMs: number
   readonly maxProcessingMs: number
   readonly sessionTimeoutMs: number
   /** Null: this consumer cannot be rewound. */
@@ -208,6 +222,12 @@ export function settingsOf(options: ConsumerOptions<never, never>): Settings {
     commitIntervalMs: atLeast('commitIntervalMs', of.commitIntervalMs ?? 5_000, 1),
     instanceId: of.instanceId ?? null,
     serverAssignor: of.serverAssignor ?? null,
+    assignors: assignorsOf(of.assignors ?? ['cooperative-sticky']),
+    heartbeatIntervalMs: atLeast(
+      'heartbeatIntervalMs',
+      of.heartbeatIntervalMs ?? Math.min(1_000, Math.ceil((of.sessionTimeoutMs ?? 45_000) / 3)),
+      1
+    ),
     maxProcessingMs: atLeast('maxProcessingMs', of.maxProcessingMs ?? 300_000, 1),
     sessionTimeoutMs: atLeast('sessionTimeoutMs', of.sessionTimeoutMs ?? 45_000, 1),
     rewind: group === undefined || of.rewindable === false ? null : rewindSettings(group, of)
@@ -223,6 +243,12 @@ function rewindSettings(group: string, of: Partial<GroupOptions<never, never>>):
     onRewindTimeoutMs: atLeast('onRewindTimeoutMs', of.onRewindTimeoutMs ?? 30_000, 1),
     onRewind: of.onRewind ?? null
   }
+}
+
+function assignorsOf(names: readonly AssignorName[]): readonly AssignorName[] {
+  if (names.length === 0) throw invalid('assignors has at least one name')
+  for (const name of names) oneOf('each of assignors', name, assignorNames)
+  return names
 }
 
 export function checkStartFrom(startFrom: StartFrom): void {

@@ -210,7 +210,8 @@ export function asciiText(text: string, length: number): string {
 
 /**
  * How a caller sees that a member can be rewound. KIP-848: the client makes the member id, ours begin with
- * this. Classic: the subscription's user data begin with it. A consumer with `rewindable: false` has neither.
+ * this. Classic: the subscription's user data begin with it, or, of 'cooperative-sticky', with the generation (as
+ * Java's clients expect) and then it. A consumer with `rewindable: false` has neither.
  */
 export const rewindableMark = 'ph1-'
 
@@ -221,7 +222,7 @@ export function isRewindable(member: {
 }): boolean {
   if (member.memberId?.startsWith(rewindableMark)) return true
   const { userData } = member
-  return userData
-    ? Buffer.from(userData.subarray(0, rewindableMark.length)).toString('latin1') === rewindableMark
-    : false
+  if (!userData) return false
+  const text = Buffer.from(userData.subarray(0, 4 + rewindableMark.length)).toString('latin1')
+  return text.startsWith(rewindableMark) || text.slice(4) === rewindableMark
 }
