@@ -84,6 +84,7 @@ export async function run(plan: Plan, options: RunOptions = {}): Promise<Outcome
     process.off('unhandledRejection', uncaught)
   }
   const { violation } = world
+  world.history.note(`${world.clock.asked} timers until ${world.clock.monotonic()}`)
   return {
     plan,
     hash: world.history.hash,

@@ -49,6 +49,11 @@ export class VirtualClock implements Clock {
     return this.#nowUs / 1000
   }
 
+  /** How many events were ever asked for: runs that differ anywhere differ here. */
+  get asked(): number {
+    return this.#asked
+  }
+
   /** How many events are to come: 0 when nothing holds on to time any more. */
   get pending(): number {
     return this.#heap.length - this.#cancelled
