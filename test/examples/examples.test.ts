@@ -1,4 +1,4 @@
-/** What the README shows runs, as it stands. */
+/** What the README and docs/ show runs, as it stands. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { describe, it } from 'node:test'
@@ -6,21 +6,53 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { Broker } from '../../src/broker.ts'
 
-const run = promisify(execFile)
+const execute = promisify(execFile)
+
+/** Its lines on standard output; nothing may be on standard error. */
+async function linesOf(example: string): Promise<readonly string[]> {
+  await using broker = await Broker.start()
+  const file = fileURLToPath(new URL(`../../examples/${example}.js`, import.meta.url))
+  const { stdout, stderr } = await execute(process.execPath, [file], {
+    env: { ...process.env, PLAYHEAD_BOOTSTRAP: broker.bootstrap.join(',') },
+    timeout: 60_000
+  })
+  assert.equal(stderr, '')
+  return stdout.trimEnd().split('\n')
+}
 
 describe('examples', () => {
   it('quickstart: produces, consumes, and rewinds its own running group', async () => {
-    await using broker = await Broker.start()
-    const example = fileURLToPath(new URL('../../examples/quickstart.js', import.meta.url))
-    const { stdout, stderr } = await run(process.execPath, [example], {
-      env: { ...process.env, PLAYHEAD_BOOTSTRAP: broker.bootstrap.join(',') }
-    })
-    assert.equal(stderr, '')
-    assert.deepEqual(stdout.trimEnd().split('\n'), [
+    assert.deepEqual(await linesOf('quickstart'), [
       'wrote 10 orders',
       'billed 10 orders, sum 45',
       'rewound 3 partitions, by admin: bug 123',
       'billed them once more: 20, sum 90'
     ])
+  })
+
+  it('rewind: plans, carries out, lists and undoes the rewind of a running group', async () => {
+    assert.deepEqual(await linesOf('rewind'), [
+      'partition 0: from 10 to 4, 6 again',
+      "[ 'partition 0 applied' ]",
+      'the newest rewind is by admin: wrong rate',
+      'undone: partition 0 goes on at 10'
+    ])
+  })
+
+  it('transaction: what is written and how far it was read become true together', async () => {
+    assert.deepEqual(await linesOf('transaction'), [
+      '3 orders are invoiced',
+      'invoice for a',
+      'invoice for b',
+      'invoice for c'
+    ])
+  })
+
+  it('faults: a broker fails in just this way, and each record is written once', async () => {
+    assert.deepEqual(await linesOf('faults'), ['a is at 0', 'b is at 1', 'c is at 2'])
+  })
+
+  it('rpc: a request to a leader, and one whose handle is looked at later', async () => {
+    assert.deepEqual(await linesOf('rpc'), ['the log ends at 0', 'its records are kept by: delete'])
   })
 })
