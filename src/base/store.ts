@@ -44,8 +44,18 @@ export interface Entry {
   readonly value: Buffer
 }
 
+/** A checksum that is known: the CRC-32C of a value's bytes from `from` on. Spares a store to compute it again. */
+export interface KnownChecksum {
+  readonly from: number
+  readonly crc32c: number
+}
+
 export type Change =
-  | { readonly put: Uint8Array; readonly value: Uint8Array }
+  | {
+      readonly put: Uint8Array
+      readonly value: Uint8Array
+      readonly known?: KnownChecksum | undefined
+    }
   | { readonly delete: Uint8Array }
   | { readonly deleteFrom: Uint8Array; readonly to: Uint8Array }
 
@@ -57,8 +67,8 @@ export class Changes {
     return this.list.length === 0
   }
 
-  put(key: Uint8Array, value: Uint8Array): this {
-    this.list.push({ put: key, value })
+  put(key: Uint8Array, value: Uint8Array, known?: KnownChecksum): this {
+    this.list.push({ put: key, value, known })
     return this
   }
 

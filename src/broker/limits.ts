@@ -4,7 +4,7 @@
 export const frameBytes = 100 * 1024 * 1024
 
 /** Taken for a frame at once; beyond that memory grows with what arrives. */
-export const eagerFrameBytes = 64 * 1024
+export const eagerFrameBytes = 256 * 1024
 
 /** From a frame's first byte to its last. */
 export const frameMs = 30_000

@@ -9,6 +9,7 @@ import type { Cpu } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import type { Changes, Store } from '../base/store.ts'
 import { type BatchView, onlyBatch } from '../protocol/records/batch.ts'
+import { at } from '../protocol/records/layout.ts'
 import { afterAll, numberKey, numberOf, partitionKey, spaces } from './keys.ts'
 import { StoredIndexEntry, readStored, writeStored } from './stored.ts'
 
@@ -83,7 +84,9 @@ export class Log {
       const entry = { position, maxTimestamp: latest, maxTimestampOffset }
       changes.put(numberKey(this.#index, this.endOffset), writeStored(StoredIndexEntry, entry))
     }
-    changes.put(numberKey(this.#batches, this.endOffset), bytes)
+    // It was checked when it came, or made here.
+    const known = { from: at.attributes, crc32c: bytes.readUInt32BE(at.crc) }
+    changes.put(numberKey(this.#batches, this.endOffset), bytes, known)
     this.#count(this.endOffset, bytes.length, maxTimestamp)
     this.endOffset = lastOffset + 1
   }

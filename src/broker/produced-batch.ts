@@ -6,7 +6,7 @@ import type { Compression, Cpu } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import { KafkaError } from '../protocol/errors.ts'
 import { BatchReader, type BatchView } from '../protocol/records/batch.ts'
-import { checkProducedHeader, checkProducedRecords } from '../protocol/records/check.ts'
+import { checkProducedFields, checkProducedRecords } from '../protocol/records/check.ts'
 import { RecordCursor } from '../protocol/records/cursor.ts'
 import { recompressed } from '../protocol/records/filter.ts'
 import { RecordSource } from '../protocol/records/source.ts'
@@ -69,7 +69,7 @@ function batchFault(batch: BatchView, topic: Topic, context: Context): Fault | u
     return new Fault(KafkaError.UNSUPPORTED_COMPRESSION_TYPE, 'zstd needs Produce version 7')
   }
   try {
-    checkProducedHeader(batch, env.cpu)
+    checkProducedFields(batch)
     if (batch.compression === 'none') {
       checkProducedRecords(batch, batch.payload)
       if (topic.compacted && !hasKeys(batch, batch.payload)) return keyless(topic)

@@ -216,7 +216,7 @@ export class FrameSplitter {
   private room(bytes: number): Buffer {
     const frame = this.frame as Buffer
     if (bytes <= frame.length) return frame
-    const bigger = Buffer.allocUnsafe(Math.min(this.frameBytes, Math.max(bytes, frame.length * 2)))
+    const bigger = Buffer.allocUnsafe(Math.min(this.frameBytes, Math.max(bytes, frame.length * 4)))
     frame.copy(bigger, 0, 0, this.at)
     this.frame = bigger
     return bigger

@@ -7,7 +7,8 @@
  */
 import type { Cpu } from '../base/env.ts'
 import type { File } from '../base/files.ts'
-import type { Change } from '../base/store.ts'
+import type { Change, KnownChecksum } from '../base/store.ts'
+import { combined } from './crc-combine.ts'
 
 export const headBytes = 8
 export const frameHeadBytes = 8
@@ -28,16 +29,56 @@ export function readHead(bytes: Buffer): number | 'newer' | 'none' {
 
 /** A frame around `pieces`. */
 export function frame(pieces: readonly Uint8Array[], cpu: Pick<Cpu, 'crc32c'>): Uint8Array[] {
-  const start = Buffer.allocUnsafe(frameHeadBytes)
-  let length = 0
-  let crc = 0
-  for (const piece of pieces) {
-    length += piece.length
-    crc = cpu.crc32c(piece, crc)
+  const sum = new Sum(cpu)
+  for (const piece of pieces) sum.add(piece)
+  return [sum.head(), ...pieces]
+}
+
+/** A transaction's frame. */
+export function frameOf(changes: readonly Change[], cpu: Pick<Cpu, 'crc32c'>): Uint8Array[] {
+  const sum = new Sum(cpu)
+  const pieces: Uint8Array[] = [emptyPiece]
+  for (const change of changes) {
+    const start = encodeStart(change)
+    pieces.push(start)
+    sum.add(start)
+    if (!('put' in change)) continue
+    pieces.push(change.value)
+    sum.add(change.value, change.known)
   }
-  start.writeUInt32BE(length, 0)
-  start.writeUInt32BE(crc, 4)
-  return [start, ...pieces]
+  pieces[0] = sum.head()
+  return pieces
+}
+
+const emptyPiece = new Uint8Array(0)
+
+/** Length and checksum of a frame's payload, piece by piece. */
+class Sum {
+  readonly #cpu: Pick<Cpu, 'crc32c'>
+  #length = 0
+  #crc = 0
+
+  constructor(cpu: Pick<Cpu, 'crc32c'>) {
+    this.#cpu = cpu
+  }
+
+  add(piece: Uint8Array, known?: KnownChecksum): void {
+    this.#length += piece.length
+    if (known === undefined) {
+      this.#crc = this.#cpu.crc32c(piece, this.#crc)
+      return
+    }
+    const { from, crc32c } = known
+    const before = this.#cpu.crc32c(piece.subarray(0, from), this.#crc)
+    this.#crc = combined(before, crc32c, piece.length - from)
+  }
+
+  head(): Buffer {
+    const head = Buffer.allocUnsafe(frameHeadBytes)
+    head.writeUInt32BE(this.#length, 0)
+    head.writeUInt32BE(this.#crc, 4)
+    return head
+  }
 }
 
 /** The payload of the frame at `position`; 'cut' when it is not all there, 'damaged' when it is another. */
@@ -57,15 +98,15 @@ export function readFrame(
 
 const operation = { put: 1, delete: 2, deleteRange: 3 } as const
 
-/** One change as it lies in a frame. For a put, the value is the last piece. */
-export function encodeChange(change: Change): Uint8Array[] {
+/** One change as it lies in a frame; a put is followed by its value. */
+function encodeStart(change: Change): Uint8Array {
   if ('put' in change) {
     const start = Buffer.allocUnsafe(7 + change.put.length)
     start[0] = operation.put
     start.writeUInt16BE(change.put.length, 1)
     start.writeUInt32BE(change.value.length, 3)
     start.set(change.put, 7)
-    return [start, change.value]
+    return start
   }
   const first = 'delete' in change ? change.delete : change.deleteFrom
   const second = 'delete' in change ? undefined : change.to
@@ -75,7 +116,7 @@ export function encodeChange(change: Change): Uint8Array[] {
   bytes.writeUInt16BE(second?.length ?? 0, 3)
   bytes.set(first, 5)
   if (second !== undefined) bytes.set(second, 5 + first.length)
-  return [bytes]
+  return bytes
 }
 
 export interface ChangeReader {

@@ -25,7 +25,7 @@ import {
   type Store,
   maxKeyBytes
 } from '../base/store.ts'
-import { frameHeadBytes, encodeChange, frame, head, headBytes } from './frames.ts'
+import { frameHeadBytes, frameOf, head, headBytes } from './frames.ts'
 import { type Place, type Segment, inline, recover, segmentName } from './recovery.ts'
 import { Checkpoint } from './checkpoint.ts'
 import { type SortedMap, textOf } from './sorted.ts'
@@ -160,7 +160,7 @@ export class JournalStore implements Store {
       const changes = pending.changes()
       group.push({ pending, changes, at: start + bytes })
       if (changes.length === 0) continue
-      const framed = frame(changes.flatMap(encodeChange), this.#cpu)
+      const framed = frameOf(changes, this.#cpu)
       for (const piece of framed) bytes += piece.length
       pieces.push(...framed)
     }

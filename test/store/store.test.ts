@@ -9,6 +9,7 @@ import type { Log } from '../../src/base/env.ts'
 import { nodeCpu } from '../../src/base/node/cpu.ts'
 import { nodeFiles } from '../../src/base/node/files.ts'
 import { Changes, type Store } from '../../src/base/store.ts'
+import { combined } from '../../src/store/crc-combine.ts'
 import { JournalStore } from '../../src/store/journal.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { Disk } from '../../sim/world/disk.ts'
@@ -214,3 +215,11 @@ test('a directory is made for us alone, opened by one, and a link is refused', a
     rmSync(base, { recursive: true })
   }
 })
+
+test('a checksum that is known for a part gives that of the whole', () =>
+  fc.assert(
+    fc.property(fc.uint8Array(), fc.uint8Array({ maxLength: 3000 }), (first, second) => {
+      const whole = cpu.crc32c(Buffer.concat([first, second]))
+      assert.equal(combined(cpu.crc32c(first), cpu.crc32c(second), second.length), whole)
+    })
+  ))

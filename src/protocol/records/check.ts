@@ -14,6 +14,11 @@ import { RecordSource } from './source.ts'
  */
 export function checkProducedHeader(batch: BatchView, cpu: Pick<Cpu, 'crc32c'>): void {
   batch.verify(cpu)
+  checkProducedFields(batch)
+}
+
+/** The same without the checksum: for who has looked at it already. */
+export function checkProducedFields(batch: BatchView): void {
   const { baseOffset, lastOffset, recordCount, producerId } = batch
   if (recordCount === 0) throw corrupt(baseOffset, 'a produced batch without records')
   if (recordCount !== lastOffset - baseOffset + 1) {
