@@ -11,6 +11,7 @@ import type { Control } from './control.ts'
 import { type MaxVersions, dispatchTable } from './dispatch.ts'
 import type { GroupSettings } from './group-configs.ts'
 import { Retention } from './retention.ts'
+import { connectionCount } from './limits.ts'
 import { Server } from './server.ts'
 
 /** What a broker is started with. All of it may be left out. */
@@ -31,6 +32,8 @@ export interface BrokerOptions {
   readonly maxVersions?: MaxVersions | undefined
   /** Timeouts and limits of consumer groups, where Kafka's own defaults don't fit a test. */
   readonly groups?: GroupSettings | undefined
+  /** Connections of one broker at a time; more are refused. Default 1,000: see SECURITY.md before you raise it. */
+  readonly maxConnections?: number | undefined
   /** Speaks TLS, with this certificate and key, on every listener. Default: plaintext. */
   readonly tls?: TlsOptions | undefined
   /** How often retention and compaction go over the logs, in ms. Default 300,000, as Kafka's log.retention.check.interval.ms. */
@@ -54,7 +57,8 @@ export async function startBroker(
     settings: {
       autoCreateTopics: options.autoCreateTopics ?? true,
       defaultPartitions: options.defaultPartitions ?? 1,
-      groups: options.groups ?? {}
+      groups: options.groups ?? {},
+      maxConnections: options.maxConnections ?? connectionCount
     }
   })
   const broker = new EmbeddedBroker(cluster, options)

@@ -35,6 +35,8 @@ export interface ClusterSettings {
   readonly autoCreateTopics: boolean
   readonly defaultPartitions: number
   readonly groups: GroupSettings
+  /** Of one broker. */
+  readonly maxConnections: number
 }
 
 export interface BrokerClusterOptions {

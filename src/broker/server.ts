@@ -1,7 +1,7 @@
 /** The listener of one broker: takes connections, up to the limits, and ends the silent ones. */
 import type { Env, Listener, Socket, SocketHandler, Timer, TlsOptions } from '../base/env.ts'
 import type { BrokerCluster } from './cluster.ts'
-import { closeMs, connectionCount, connectionCountPerAddress, sweepMs } from './limits.ts'
+import { closeMs, connectionCountPerAddress, sweepMs } from './limits.ts'
 import { Session } from './session.ts'
 
 /** What an excess connection gets. */
@@ -61,7 +61,7 @@ export class Server {
     const ofAddress = this.#ofAddress.get(host) ?? 0
     if (
       this.#listener === undefined ||
-      this.#sessions.size >= connectionCount ||
+      this.#sessions.size >= this.#cluster.settings.maxConnections ||
       (ofAddress >= connectionCountPerAddress && !isLoopback(host))
     ) {
       this.#env.log.warn('a connection was refused: too many', { host, connections: ofAddress })
