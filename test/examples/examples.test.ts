@@ -55,4 +55,25 @@ describe('examples', () => {
   it('rpc: a request to a leader, and one whose handle is looked at later', async () => {
     assert.deepEqual(await linesOf('rpc'), ['the log ends at 0', 'its records are kept by: delete'])
   })
+
+  it('controller by hand: each step of the 2013 protocol, one after the other', async () => {
+    // Both are answered at once when a round ends.
+    const said = await linesOf('controller-by-hand')
+    const together = said.slice(3, 5).sort()
+    assert.deepEqual(
+      [...said.slice(0, 3), ...together, ...said.slice(5)],
+      [
+        'the controller is broker 1',
+        'ann registered, generation 1: orders[0] from 0, orders[1] from 0',
+        'ann is told GROUP_CHANGED',
+        'ann registered, generation 2: orders[0] from 0',
+        'bob registered, generation 2: orders[1] from 0',
+        'ann is told PARTITIONS_REWOUND',
+        'ann registered, generation 3: orders[0] from 7',
+        'the rewind: NONE',
+        'ann left',
+        'bob left'
+      ]
+    )
+  })
 })
