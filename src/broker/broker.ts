@@ -12,7 +12,7 @@ import { type MaxVersions, dispatchTable } from './dispatch.ts'
 import type { GroupSettings } from './group-configs.ts'
 import { Retention } from './retention.ts'
 import { connectionCount } from './limits.ts'
-import { Server } from './server.ts'
+import { isLoopback, Server } from './server.ts'
 
 /** What a broker is started with. All of it may be left out. */
 export interface BrokerOptions {
@@ -206,6 +206,12 @@ export class EmbeddedBroker implements Broker {
       this.#servers.set(id, server)
       const at = await server.listen(host, port === 0 ? 0 : port + id - 1, tls)
       this.#cluster.nodes.set(id, { id, ...at, up: true })
+    }
+    if (!isLoopback(host)) {
+      this.#cluster.env.log.warn(
+        'this broker asks nobody who they are: whoever reaches it may read, write and rewind all of it',
+        { bootstrap: this.bootstrap }
+      )
     }
     await this.#createTopics()
     await this.#cluster.open()
