@@ -246,7 +246,10 @@ class Side {
         return `${who}:${groupInstanceId}:${memberAssignment.length}:${memberMetadata.length}`
       }
     )
-    const offsets = JSON.stringify(await committed(this.control, this.group))
+    const offsets = Object.entries(await committed(this.control, this.group))
+      .map(String)
+      .sort()
+      .join(' ')
     const waits = this.slots.map(one => (one.waits ? 'w' : '-')).join('')
     const state = `${group?.groupState} ${group?.protocolType} ${group?.protocolData}`
     return `${state} ${members?.sort().join()} ${offsets.replaceAll(this.topic, 't')} ${waits}`

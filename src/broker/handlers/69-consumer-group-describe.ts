@@ -60,11 +60,21 @@ function described(group: ConsumerGroup, cluster: BrokerCluster) {
       clientHost: member.subscription.clientHost,
       subscribedTopicNames: member.subscription.topics,
       subscribedTopicRegex: member.subscription.pattern,
-      assignment: partitionsOf(member.assigned, cluster),
+      assignment: partitionsOf(heldBy(member), cluster),
       targetAssignment: partitionsOf(member.target, cluster),
       memberType: consumerType
     }))
   }
+}
+
+/** What it holds, also what it is about to give up. */
+function heldBy({ assigned, revoking }: Member): Member['assigned'] {
+  const held = new Map([...assigned].map(([topicId, epochs]) => [topicId, new Map(epochs)]))
+  for (const [topicId, epochs] of revoking) {
+    const there = held.get(topicId)
+    held.set(topicId, new Map([...(there ?? []), ...epochs]))
+  }
+  return held
 }
 
 function partitionsOf(partitions: Member['assigned'] | Member['target'], cluster: BrokerCluster) {

@@ -6,8 +6,9 @@ export interface WantedTopic {
 }
 
 export interface Subscriber {
-  /** By which range sorts: a static member's instance id outlives its member id. */
   readonly id: string
+  /** Of a static member: it outlives its member id. */
+  readonly instanceId?: string | null
   /** Each topic once. */
   readonly topics: readonly WantedTopic[]
   /** What it was assigned last. */

@@ -29,8 +29,12 @@ export function assignRange(subscribers: readonly Subscriber[]): readonly Partit
   return assigned
 }
 
+/** Static members first, by their instance ids, so that they get the same after each restart; then the others. */
 function compare(a: number, b: number, subscribers: readonly Subscriber[]): number {
-  const one = (subscribers[a] as Subscriber).id
-  const other = (subscribers[b] as Subscriber).id
-  return one < other ? -1 : one > other ? 1 : 0
+  const one = subscribers[a] as Subscriber
+  const other = subscribers[b] as Subscriber
+  const [first, second] = [one.instanceId ?? null, other.instanceId ?? null]
+  if (first !== null && second !== null) return first < second ? -1 : first > second ? 1 : 0
+  if (first !== second) return first === null ? 1 : -1
+  return one.id < other.id ? -1 : one.id > other.id ? 1 : 0
 }

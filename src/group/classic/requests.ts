@@ -263,6 +263,8 @@ export function leave(turn: ClassicTurn, { request, ticket, version }: Leave): v
     const answer = { memberId, groupInstanceId, errorCode: KafkaError.NONE as number }
     if (group.promised.has(memberId)) {
       turn.become({ kind: 'promised', memberId, untilMs: null })
+      // Nobody else notices, but Kafka's groups rebalance on it.
+      left = true
       return answer
     }
     // An operator removes a static member by its instance id alone.

@@ -14,7 +14,7 @@ import {
   leftEpoch,
   listOf
 } from './state.ts'
-import { assignors, retarget } from './target.ts'
+import { assignorOf, assignors, firstEpoch, retarget } from './target.ts'
 
 export type HeartbeatRequest = RequestRead<typeof ConsumerGroupHeartbeat>
 export type HeartbeatAnswer = ResponseWritten<typeof ConsumerGroupHeartbeat>
@@ -108,8 +108,12 @@ function join(turn: ConsumerTurn, { request }: Heartbeat): Refusal | undefined {
     if (memberEpoch === 0) return undefined
     return [KafkaError.UNKNOWN_MEMBER_ID, `Instance id ${instanceId} is unknown.`]
   }
-  if (there.id === memberId) return memberEpoch === 0 ? undefined : fencedEpoch(there, request)
-  if (memberEpoch !== 0) return fencedInstance(memberId, instanceId, there)
+  if (memberEpoch !== 0) {
+    return there.id === memberId
+      ? fencedEpoch(there, request)
+      : fencedInstance(memberId, instanceId, there)
+  }
+  // Even to the member itself, as in Kafka: it has to wait for the end of the session that it didn't end.
   if (there.epoch !== awayEpoch) {
     return [
       KafkaError.UNRELEASED_INSTANCE_ID,
@@ -180,10 +184,12 @@ function stay(turn: ConsumerTurn, { request, client, ticket }: Heartbeat): undef
   const before = group.members.get(memberId)
   const subscription = subscriptionOf(memberId, before?.subscription, request, client)
   if (before === undefined || !sameSubscription(before.subscription, subscription)) {
+    const assignor = assignorOf(group)
     turn.become({ kind: 'member', subscription })
-    if (before === undefined || !sameWishes(before.subscription, subscription)) {
-      retarget(turn, true)
-    }
+    // Who subscribes to nothing changes nothing for the others.
+    const same = sameWishes(before?.subscription, subscription) && assignorOf(group) === assignor
+    if (!same) retarget(turn, true)
+    else if (group.epoch < firstEpoch) turn.become({ kind: 'epoch', epoch: firstEpoch })
   }
   const after = step(turn, memberId, request)
   const sessionEndsMs = world.monotonicMs + world.config.sessionTimeoutMs
@@ -259,6 +265,7 @@ function subscriptionOf(
 function sameSubscription(one: Subscription, other: Subscription): boolean {
   return (
     sameWishes(one, other) &&
+    one.assignor === other.assignor &&
     one.instanceId === other.instanceId &&
     one.rackId === other.rackId &&
     one.clientId === other.clientId &&
@@ -268,12 +275,12 @@ function sameSubscription(one: Subscription, other: Subscription): boolean {
 }
 
 /** What the target depends on. */
-function sameWishes(one: Subscription, other: Subscription): boolean {
+function sameWishes(one: Subscription | undefined, other: Subscription): boolean {
+  const { topics, pattern } = one ?? { topics: [], pattern: null }
   return (
-    one.pattern === other.pattern &&
-    one.assignor === other.assignor &&
-    one.topics.length === other.topics.length &&
-    one.topics.every((topic, index) => topic === other.topics[index])
+    pattern === other.pattern &&
+    topics.length === other.topics.length &&
+    topics.every((topic, index) => topic === other.topics[index])
   )
 }
 

@@ -18,6 +18,9 @@ export const assignors: ReadonlyMap<string, Assignor> = new Map([
 ])
 export const defaultAssignor = 'uniform'
 
+/** Of a group in which nobody ever subscribed to anything. */
+export const firstEpoch = 1
+
 /** What most members ask for, of those who ask. */
 export function assignorOf(group: ConsumerGroup): string {
   const votes = new Map<string, number>()
@@ -51,7 +54,7 @@ export function retarget<Answer>(
   for (const [id, partitions] of changed) {
     turn.become({ kind: 'target', memberId: id, partitions })
   }
-  turn.become({ kind: 'epoch', epoch: group.epoch + 1 })
+  turn.become({ kind: 'epoch', epoch: Math.max(firstEpoch, group.epoch) + 1 })
 }
 
 function subscribers(members: readonly Member[], topics: Topics): readonly Subscriber[] {
@@ -60,7 +63,7 @@ function subscribers(members: readonly Member[], topics: Topics): readonly Subsc
   return members.map(({ id, subscription, wishes, target }) => {
     let wanted = known.get(wishes)
     if (wanted === undefined) known.set(wishes, (wanted = wantedOf(subscription, topics)))
-    return { id: subscription.instanceId ?? id, topics: wanted, owned: target }
+    return { id, instanceId: subscription.instanceId, topics: wanted, owned: target }
   })
 }
 
