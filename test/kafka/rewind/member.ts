@@ -24,7 +24,7 @@ const consumer = client.consumer({
   topics: [topic],
   commitIntervalMs: order.commitIntervalMs ?? 200,
   rewindCheckMs: order.rewindCheckMs ?? 1_000,
-  partitionMaxBytes: order.partitionMaxBytes ?? 4_096,
+  partitionMaxBytes: order.partitionMaxBytes ?? 16_384,
   sessionTimeoutMs: order.sessionTimeoutMs ?? 45_000
 })
 write({ k: 'join', member, group, committedOnly: true, sessionMs: 45_000 })
