@@ -115,6 +115,8 @@ export class Playhead implements TopicPartition {
   #inHand = 0
   #waiting: (() => void)[] = []
   #controller: AbortController | undefined
+  /** What ended the epoch before. */
+  #voided: JumpReason | 'lost' = 'seek'
 
   constructor(host: PlayheadHost, at: TopicPartition & { topicId: string }, start: Start) {
     this.#host = host
@@ -148,6 +150,13 @@ export class Playhead implements TopicPartition {
   get signal(): AbortSignal {
     this.#controller ??= new AbortController()
     return this.#controller.signal
+  }
+
+  /** The signal for work of `epoch`: fired already, when that is over. */
+  signalOf(epoch: number): AbortSignal {
+    return epoch === this.epoch
+      ? this.signal
+      : AbortSignal.abort(new JumpedError(this, this.#voided))
   }
 
   /** Moves to `to`, or to where looking for it leads. The only way to move other than forward. */
@@ -313,6 +322,7 @@ export class Playhead implements TopicPartition {
 
   #void(why: JumpReason | 'lost'): void {
     this.epoch += 1
+    this.#voided = why
     this.#dropBuffer()
     this.#controller?.abort(new JumpedError(this, why))
     this.#controller = undefined

@@ -187,8 +187,7 @@ export class Batch<K = Buffer, V = Buffer> implements ConsumerBatch<K, V> {
   }
 
   get signal(): AbortSignal {
-    const playhead = this.playhead
-    return playhead.epoch === this.epoch ? playhead.signal : AbortSignal.abort()
+    return this.playhead.signalOf(this.epoch)
   }
 
   [Symbol.iterator](): RecordWalk<K, V> {

@@ -5,7 +5,11 @@ import fc from 'fast-check'
 import { nodeCpu } from '../../../src/base/node/cpu.ts'
 import { PlayheadError } from '../../../src/base/error.ts'
 import { chunkOf, Unpacker } from '../../../src/client/consumer/chunk.ts'
-import { Playhead, type PlayheadHost } from '../../../src/client/consumer/playhead.ts'
+import {
+  type JumpedError,
+  Playhead,
+  type PlayheadHost
+} from '../../../src/client/consumer/playhead.ts'
 import type { ConsumerBatch, Decoding } from '../../../src/client/consumer/record.ts'
 import { Progress } from '../../../src/client/consumer/run.ts'
 import { FetchSession } from '../../../src/client/consumer/session.ts'
@@ -199,9 +203,12 @@ test('a batch that is read while its partition jumps ends there', () => {
   const seen: number[] = []
   for (const { offset } of got) {
     seen.push(offset)
-    if (offset === 1) it.jump({ offset: 0 }, 'seek')
+    if (offset === 1) it.jump({ offset: 0 }, 'rewind')
   }
   assert.deepEqual(seen, [0, 1])
+  // Asked for only now, it has fired all the same, and says why.
+  assert.ok(got.signal.aborted)
+  assert.equal((got.signal.reason as JumpedError).why, 'rewind')
 })
 
 test('a session tells the broker just enough for it to know what to read from where', () => {
