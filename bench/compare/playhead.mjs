@@ -6,7 +6,7 @@ export const info = {
   package: 'playhead',
   version: '0.1.0',
   language: 'js',
-  protocols: ['consumer'],
+  protocols: ['classic', 'consumer'],
   idempotence: [false, true],
   codecs: ['gzip', 'snappy', 'lz4', 'zstd'],
   codecNotes: 'snappy and lz4 prebuilt, gzip and zstd from node:zlib',
@@ -19,9 +19,9 @@ export const info = {
 
 const client = brokers => new Playhead({ bootstrap: [brokers], clientId: 'bench' })
 
-export async function consumer({ brokers, topic, group }, onValue) {
+export async function consumer({ brokers, topic, group, protocol = 'auto' }, onValue) {
   const kafka = client(brokers)
-  const consumer = kafka.consumer({ group, topics: [topic], startFrom: 'earliest' })
+  const consumer = kafka.consumer({ group, topics: [topic], protocol, startFrom: 'earliest' })
   const reading = (async () => {
     if (process.env.PLAYHEAD_EACH) for await (const record of consumer) onValue(record.value)
     else

@@ -4,6 +4,7 @@
  * not wait behind them.
  */
 import { type ClassicEvent, decide } from '../../group/member/classic.ts'
+import { countAssigned } from '../../group/member/classic-leader.ts'
 import {
   apply,
   checkInvariants,
@@ -16,6 +17,7 @@ import {
   type PartitionCounts
 } from '../../group/member/classic-state.ts'
 import type { Subscription } from '../../group/member/protocol.ts'
+import { DescribeGroups } from '../../protocol/api/describe-groups.ts'
 import { Heartbeat } from '../../protocol/api/heartbeat.ts'
 import { JoinGroup } from '../../protocol/api/join-group.ts'
 import { LeaveGroup } from '../../protocol/api/leave-group.ts'
@@ -96,8 +98,11 @@ async function ask(
       const body = await cluster.request(JoinGroup, { groupId, ...request.body }, late)
       return { to: 'join', body }
     }
-    case 'count':
-      return { to: 'count', body: await count(cluster, request.topics) }
+    case 'count': {
+      const { topics, ofGroup } = request
+      const counting = ofGroup ? countOfGroup(host, topics) : count(cluster, topics)
+      return { to: 'count', body: await counting }
+    }
     case 'sync': {
       const body = await cluster.request(SyncGroup, { groupId, ...request.body }, late)
       return { to: 'sync', body }
@@ -129,6 +134,20 @@ async function know(cluster: Cluster, topics: Iterable<string>): Promise<void> {
 async function count(cluster: Cluster, topics: readonly string[]): Promise<PartitionCounts> {
   await know(cluster, topics)
   return counted(cluster, topics)
+}
+
+async function countOfGroup(
+  { cluster, group, lane }: MembershipHost,
+  topics: readonly string[]
+): Promise<PartitionCounts> {
+  await know(cluster, topics)
+  const body = { groups: [group], includeAuthorizedOperations: false }
+  const { groups } = await cluster.request(DescribeGroups, body, { to: { group }, lane })
+  const members = groups[0]?.members ?? []
+  return countAssigned(
+    topics,
+    members.map(({ memberAssignment }) => memberAssignment)
+  )
 }
 
 function counted(cluster: Cluster, topics: Iterable<string>): PartitionCounts {

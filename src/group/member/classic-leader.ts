@@ -76,6 +76,20 @@ export function topicsOf(members: readonly JoinedMember[]): string[] {
   return [...new Set(members.flatMap(member => subscribed(member).topics))].sort()
 }
 
+/** How many partitions of each of `topics` are in `assignments`. */
+export function countAssigned(
+  topics: readonly string[],
+  assignments: readonly Buffer[]
+): PartitionCounts {
+  const counts = new Map(topics.map(topic => [topic, 0]))
+  for (const assignment of assignments) {
+    for (const { topic } of leasesIn(assignment).values()) {
+      counts.set(topic, (counts.get(topic) ?? 0) + 1)
+    }
+  }
+  return counts
+}
+
 /** What each member gets. `counts` must have all of `topicsOf(members)` that exist. */
 export function assign(
   assignor: string,

@@ -74,8 +74,11 @@ type Body<A> = Omit<A, 'groupId'>
 /** What a member asks. */
 export type ClassicRequest =
   | { readonly kind: 'join'; readonly body: Body<RequestOf<typeof JoinGroup>> }
-  /** The leader's question to the cluster. */
-  | { readonly kind: 'count'; readonly topics: readonly string[] }
+  /**
+   * The leader's question to the cluster: how many partitions do these have? Of a static leader that came back and is not
+   * to assign anew (KIP-814): how many has the group? More may have come while it was away, and nobody looked.
+   */
+  | { readonly kind: 'count'; readonly topics: readonly string[]; readonly ofGroup: boolean }
   | { readonly kind: 'sync'; readonly body: Body<RequestOf<typeof SyncGroup>> }
   | { readonly kind: 'heartbeat'; readonly body: Body<RequestOf<typeof Heartbeat>> }
   | { readonly kind: 'leave'; readonly body: Body<RequestOf<typeof LeaveGroup>> }

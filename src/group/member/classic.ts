@@ -456,7 +456,9 @@ function lineRequest(member: ClassicMember): Request<LineKind> {
     const body = { ...times, memberId, groupInstanceId, protocolType: 'consumer', protocols }
     return { kind: 'join', body }
   }
-  if (leads !== null && plan === null) return { kind: 'count', topics: topicsOf(leads) }
+  if (leads !== null && plan === null) {
+    return { kind: 'count', topics: topicsOf(leads), ofGroup: member.skipsAssignment }
+  }
   const assignments = plan?.assignments.map(one => ({ ...one })) ?? []
   const group = { protocolType: 'consumer', protocolName: assignor }
   return {
