@@ -5,6 +5,8 @@ export default {
   plugins: ['typescript', 'import', 'unicorn', 'oxc'],
   jsPlugins: ['./scripts/lint/plugin.mjs'],
   categories: { correctness: 'error' },
+  // Programs on other clients, in the ways of those.
+  ignorePatterns: ['test/clients/agents/**'],
   rules: {
     // The shape: one direction of dependency, the world as ports, decisions without waiting.
     'playhead/layers': 'error',

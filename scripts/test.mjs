@@ -14,6 +14,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { parseArgs, stripVTControlCharacters } from 'node:util'
+import { withClients } from './clients.mjs'
 import { withKafka } from './kafka/with-kafka.mjs'
 
 /**
@@ -24,11 +25,19 @@ import { withKafka } from './kafka/with-kafka.mjs'
 const lanes = {
   unit: {
     folder: 'test',
-    except: ['test/kafka/', 'test/clients/'],
+    except: ['test/kafka/', 'test/clients/', 'test/kill/'],
     oneMs: 120_000,
     allMs: 600_000
   },
-  kafka: { folder: 'test/kafka', except: [], oneMs: 600_000, allMs: 1_800_000, around: withKafka }
+  kafka: { folder: 'test/kafka', except: [], oneMs: 600_000, allMs: 1_800_000, around: withKafka },
+  clients: {
+    folder: 'test/clients',
+    except: [],
+    oneMs: 600_000,
+    allMs: 1_200_000,
+    around: withClients
+  },
+  kill: { folder: 'test/kill', except: [], oneMs: 600_000, allMs: 600_000 }
 }
 
 /** Files at once. Tests mostly wait for each other's sockets, so two processors feed three well. */

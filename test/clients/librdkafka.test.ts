@@ -1,0 +1,4 @@
+import { clients } from './agent.ts'
+import { stories } from './stories.ts'
+
+stories(clients.librdkafka)
