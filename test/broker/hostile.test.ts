@@ -9,9 +9,7 @@ import type { Log } from '../../src/base/env.ts'
 import { nodeCpu } from '../../src/base/node/cpu.ts'
 import { nodeEnv } from '../../src/base/node/env.ts'
 import { Broker } from '../../src/broker.ts'
-import { dispatchTable } from '../../src/broker/dispatch.ts'
-import { encodeRequest } from '../../src/protocol/frame.ts'
-import { sample } from './sample.ts'
+import { mutated, requests } from '../fuzz/mutate.ts'
 import { Wire, batchOf } from './wire.ts'
 
 const faults: string[] = []
@@ -25,51 +23,6 @@ const log: Log = {
 const env = nodeEnv({ cpu: nodeCpu(), log })
 const count = Number(process.env['PLAYHEAD_MUTATIONS'] ?? 3_000)
 const seed = Number(process.env['PLAYHEAD_SEED'] ?? 1)
-
-/** A valid request of every version of every API; of Produce with a batch in it. */
-function requests(): Buffer[] {
-  const found: Buffer[] = []
-  for (const { handler, first, last } of dispatchTable().values()) {
-    for (let version = first; version <= last; version++) {
-      const { api } = handler
-      const header = { correlationId: found.length, clientId: 'hostile' }
-      const body = { ...sample(api.request.fields, version), maxWaitMs: 0, sessionTimeoutMs: 6000 }
-      found.push(Buffer.concat(encodeRequest(api, version, header, body)))
-      if (api.name !== 'Produce') continue
-      const records = batchOf(['a', 'b'])
-      const topicData = [
-        {
-          name: 't',
-          topicId: sample(api.request.fields, version)['topicId'],
-          partitionData: [{ index: 0, records }]
-        }
-      ]
-      found.push(Buffer.concat(encodeRequest(api, version, header, { ...body, topicData })))
-    }
-  }
-  return found
-}
-
-const nasty = [0, 1, 0x7f, 0x80, 0xff]
-
-/** Some bytes are others, or nasty ones; some are missing, some twice. The size in front is right, mostly. */
-function mutated(request: Buffer, random: SeededRandom): Buffer {
-  const whole = (below: number) => Math.floor(random.next() * below)
-  let body = Buffer.from(request.subarray(4))
-  for (let times = 1 + whole(4); times > 0; times--) {
-    const at = whole(body.length)
-    const how = random.next()
-    if (how < 0.4) body[at] = nasty[whole(nasty.length)] ?? 0
-    else if (how < 0.7) body[at] = whole(256)
-    else if (how < 0.8) body = body.subarray(0, Math.max(8, at))
-    else if (how < 0.9)
-      body = Buffer.concat([body.subarray(0, at), body.subarray(whole(body.length))])
-    else body.fill(0xff, at, Math.min(body.length, at + 1 + whole(8)))
-  }
-  const size = Buffer.alloc(4)
-  size.writeInt32BE(random.next() < 0.97 ? body.length : whole(2 ** 31))
-  return Buffer.concat([size, body])
-}
 
 test(`${count} mutated requests harm nobody (seed ${seed})`, async () => {
   await using broker = await Broker.start({ topics: { t: 1 }, log })
