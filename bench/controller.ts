@@ -102,9 +102,11 @@ async function scale(members: number, stableMs: number): Promise<void> {
     return child('crew', [port, Math.min(share, members - index * share), 5_000])
   })
   try {
-    await until(
-      async () => (await group(kafka)).state === 'Stable' && (await owned(crews)) === members
-    )
+    await until(async () => {
+      const now = await group(kafka)
+      if (now.state !== 'Stable' || now.members.length < members) return false
+      return (await owned(crews)) === members
+    })
     say(`${members} members joined one by one and share ${members} partitions: ${since(joining)}`)
     await report(brokerProcess, crews)
 
@@ -161,10 +163,13 @@ async function group(kafka: Playhead) {
 
 async function report(broker: ChildProcess, crews: readonly ChildProcess[]): Promise<void> {
   const { rssMb, heapMb, cpuMs } = (await ask(broker)) as BrokerReport
-  const { errors } = await total(crews)
+  const { errors, registered, heartbeats } = await total(crews)
   const wrong = errors.map(([code, count]) => `${count} ${kafkaErrorName(code)}`).join(', ')
   const size = `${rssMb.toFixed(0)} MiB (heap ${heapMb.toFixed(0)})`
-  say(`  broker: ${size}, CPU ${(cpuMs / 1000).toFixed(1)} s; members' errors: ${wrong || 'none'}`)
+  say(`  broker so far: ${size}, CPU ${(cpuMs / 1000).toFixed(1)} s`)
+  say(
+    `  members: ${registered} registrations, ${heartbeats} heartbeats, errors: ${wrong || 'none'}`
+  )
 }
 
 async function owned(crews: readonly ChildProcess[]): Promise<number> {
@@ -208,9 +213,9 @@ function message(of: ChildProcess): Promise<unknown> {
 }
 
 async function until(holds: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + 120_000
+  const deadline = performance.now() + 300_000
   while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error('it did not come about within two minutes')
+    if (performance.now() > deadline) throw new Error('it did not come about within five minutes')
     await new Promise(resolve => setTimeout(resolve, 50))
   }
 }

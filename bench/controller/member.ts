@@ -16,7 +16,8 @@ export interface Tally {
 }
 
 export class LightMember {
-  readonly #socket: Socket
+  #socket: Socket
+  #ended = false
   readonly #tally: Tally
   readonly #group: string
   readonly #waitMs: number
@@ -30,14 +31,24 @@ export class LightMember {
     this.#group = group
     this.#waitMs = waitMs
     this.#tally = tally
-    this.#socket = connect({ port, host: '127.0.0.1', noDelay: true })
+    this.#socket = this.#connect(port)
+  }
+
+  #connect(port: number): Socket {
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true })
     const splitter = new FrameSplitter(frame => this.#answered(frame), 2 ** 30, 4096)
-    this.#socket.on('data', chunk => splitter.push(chunk))
-    this.#socket.on('error', () => this.#count(-100))
-    this.#socket.on('connect', () => this.#register(null))
+    socket.on('data', chunk => splitter.push(chunk))
+    socket.on('error', () => this.#count(-100))
+    socket.on('connect', () => this.#register(this.#owned))
+    socket.on('close', () => {
+      if (this.#ended) return
+      setTimeout(() => (this.#socket = this.#connect(port)), 200)
+    })
+    return socket
   }
 
   end(): void {
+    this.#ended = true
     this.#socket.destroy()
   }
 
@@ -45,7 +56,7 @@ export class LightMember {
     return this.#owned.reduce((sum, { partitions }) => sum + partitions.length, 0)
   }
 
-  #register(kept: RegisterKept): void {
+  #register(kept: Owned): void {
     const body = {
       groupId: this.#group,
       memberId: this.#memberId,
@@ -57,8 +68,8 @@ export class LightMember {
     this.#ask(RegisterConsumer, body, answer => {
       if (answer.errorCode !== KafkaError.NONE) {
         this.#count(answer.errorCode)
-        if (answer.errorCode === KafkaError.GROUP_CHANGED) this.#register(kept)
-        return
+        if (answer.errorCode === KafkaError.UNKNOWN_MEMBER_ID) this.#forget()
+        return this.#register(this.#owned)
       }
       this.#tally.registered++
       this.#memberId = answer.memberId
@@ -67,7 +78,7 @@ export class LightMember {
       this.#owned = answer.partitions.map(({ topicId, partitions }) => {
         return { topicId, partitions: partitions.map(({ partition }) => partition) }
       })
-      if (gaveUp(before, this.#owned) && kept !== null) this.#register(this.#owned)
+      if (gaveUp(before, this.#owned)) this.#register(this.#owned)
       else this.#heartbeat()
     })
   }
@@ -92,12 +103,16 @@ export class LightMember {
       }
       if (errorCode === KafkaError.UNKNOWN_MEMBER_ID) {
         this.#count(errorCode)
-        this.#memberId = ''
-        this.generation = -1
-        this.#owned = []
+        this.#forget()
       }
       this.#register(this.#owned)
     })
+  }
+
+  #forget(): void {
+    this.#memberId = ''
+    this.generation = -1
+    this.#owned = []
   }
 
   #ask<Req extends Fields, Res extends Fields>(
@@ -117,7 +132,6 @@ export class LightMember {
   }
 }
 
-type RegisterKept = Written<(typeof RegisterConsumer)['request']['fields']>['kept'] & ({} | null)
 type Owned = readonly { readonly topicId: string; readonly partitions: readonly number[] }[]
 
 /** Whether something of `before` is not in `after`: it is given up by one more registration. */

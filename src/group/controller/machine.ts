@@ -8,6 +8,7 @@ import { register, unregister } from './register.ts'
 import { rewind } from './rewind.ts'
 import {
   afterRemoval,
+  beginRound,
   dropTopics,
   openRound,
   recordUnowned,
@@ -200,6 +201,8 @@ function passTime(turn: ControllerTurn): void {
   for (const { ticket, untilMs } of group.calls.values()) {
     if (untilMs <= now) answerCall(turn, ticket)
   }
+  const { round } = group
+  if (round !== null && !round.told && round.startsMs <= now) beginRound(turn)
   let gone = false
   for (const member of group.members.values()) {
     const { id, parked, generation: generationId } = member
@@ -216,6 +219,7 @@ function passTime(turn: ControllerTurn): void {
   for (const member of group.members.values()) {
     nextMs = Math.min(nextMs, member.parked?.untilMs ?? Infinity, deadlineOf(group, member))
   }
+  if (group.round !== null && !group.round.told) wakeBy(turn, group.round.startsMs)
   wakeBy(turn, nextMs)
 }
 
@@ -223,7 +227,7 @@ function passTime(turn: ControllerTurn): void {
 function deadlineOf({ round }: ControllerGroup, member: Member): number {
   const { sessionEndsMs, recalledUntilMs, registration, id } = member
   const registerBy = round?.missing.has(id)
-    ? round.startedMs + registration.registerTimeoutMs
+    ? round.startsMs + registration.registerTimeoutMs
     : Infinity
   return Math.min(sessionEndsMs, recalledUntilMs, registerBy)
 }

@@ -41,7 +41,8 @@ export function heard(turn: ControllerTurn, memberId: string): void {
 export function newsFor(group: ControllerGroup, member: Member): HeartbeatAnswer | undefined {
   const { round } = group
   const rewound = rewoundOf(group, member)
-  const toRegister = round === null ? member.due.size > 0 : round.missing.has(member.id)
+  const toRegister =
+    round === null ? member.due.size > 0 : round.told && round.missing.has(member.id)
   const { generation: generationId } = member
   if (toRegister) {
     const errorCode = round?.why === 'topics' ? KafkaError.TOPICS_CHANGED : KafkaError.GROUP_CHANGED

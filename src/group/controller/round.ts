@@ -17,12 +17,35 @@ import {
 import { allWanted, assign, matches, subscriptions, wantedTopics } from './target.ts'
 import type { ControllerTurn } from './world.ts'
 
+/**
+ * In a group of thousands that forms, members come one by one for seconds. Were each of them a round, everybody would
+ * register thousands of times. So between two rounds of a large group there is a pause, as long as the last one took;
+ * members go on meanwhile.
+ */
+const smallGroup = 100
+const pauseMsPerMember = 0.2
+const longestPauseMs = 5_000
+
+function pauseMs({ members, roundTookMs }: ControllerGroup): number {
+  if (members.size < smallGroup) return 0
+  return Math.min(longestPauseMs, Math.max(members.size * pauseMsPerMember, roundTookMs))
+}
+
 /** Every member but those that have just registered is told to do so. */
 export function openRound(turn: ControllerTurn, why: 'group' | 'topics'): void {
   const { state: group, world } = turn
   if (group.round !== null || group.members.size === 0) return
-  turn.become({ kind: 'round', why, startedMs: world.monotonicMs })
-  const { missing } = roundOf(group)
+  const startsMs = Math.max(world.monotonicMs, group.roundEndedMs + pauseMs(group))
+  turn.become({ kind: 'round', why, startsMs })
+  if (startsMs <= world.monotonicMs) beginRound(turn)
+  else wakeBy(turn, startsMs)
+}
+
+/** Members are told. */
+export function beginRound(turn: ControllerTurn): void {
+  const { state: group } = turn
+  const { missing, startsMs } = roundOf(group)
+  turn.become({ kind: 'roundTold' })
   let firstMs = Infinity
   for (const id of missing) {
     const member = group.members.get(id)
@@ -30,11 +53,11 @@ export function openRound(turn: ControllerTurn, why: 'group' | 'topics'): void {
     firstMs = Math.min(firstMs, member.registration.registerTimeoutMs)
     tell(turn, id)
   }
-  wakeBy(turn, world.monotonicMs + firstMs)
+  wakeBy(turn, startsMs + firstMs)
 }
 
 function roundOf({ round }: ControllerGroup): NonNullable<ControllerGroup['round']> {
-  return round ?? { why: 'group', startedMs: 0, missing: new Set() }
+  return round ?? { why: 'group', startsMs: 0, told: true, missing: new Set() }
 }
 
 /** Ends the round when nobody is missing any more. */
@@ -51,7 +74,7 @@ export function settle(turn: ControllerTurn): void {
   const { members } = group
   const owners = ownersIn(kept)
   const generation = group.head.generation + 1
-  turn.become({ kind: 'roundOver' })
+  turn.become({ kind: 'roundOver', atMs: turn.world.monotonicMs })
   const promised = new Map<string, Map<number, string>>()
   for (const member of members.values()) {
     const target = targets.get(member.id) ?? nothing
@@ -250,7 +273,7 @@ export function afterRemoval(turn: ControllerTurn): void {
 
 function emptied(turn: ControllerTurn): void {
   const { state: group, world } = turn
-  if (group.round !== null) turn.become({ kind: 'roundOver' })
+  if (group.round !== null) turn.become({ kind: 'roundOver', atMs: turn.world.monotonicMs })
   recordUnowned(turn)
   turn.become({ kind: 'promised', promised: nothing })
   turn.become({ kind: 'head', head: { ...group.head, emptySinceMs: world.wallMs } })

@@ -141,7 +141,9 @@ export interface CallLine {
 
 export interface Round {
   readonly why: 'group' | 'topics'
-  readonly startedMs: number
+  /** From when on members are told, and their time to register runs. */
+  readonly startsMs: number
+  told: boolean
   /** Who has not registered. */
   readonly missing: Set<string>
 }
@@ -176,6 +178,9 @@ export interface ControllerGroup {
   /** Who gets a partition when it is free: member id by topic id and partition. */
   readonly promised: Map<string, Map<number, string>>
   round: Round | null
+  /** Of the last one. */
+  roundEndedMs: number
+  roundTookMs: number
   /** Whose heartbeat or registration waits. */
   readonly tickets: Map<Ticket, string>
   /** When `time` is due at the latest: monotonic. */
@@ -206,8 +211,9 @@ export type ControllerFact =
   | { readonly kind: 'offset'; readonly fact: OffsetFact }
   // What follows lasts as long as the process.
   | { readonly kind: 'changes'; readonly memberId: string; readonly to: Partial<Waiting> }
-  | { readonly kind: 'round'; readonly why: Round['why']; readonly startedMs: number }
-  | { readonly kind: 'roundOver' }
+  | { readonly kind: 'round'; readonly why: Round['why']; readonly startsMs: number }
+  | { readonly kind: 'roundTold' }
+  | { readonly kind: 'roundOver'; readonly atMs: number }
   | {
       readonly kind: 'promised'
       readonly promised: ReadonlyMap<string, ReadonlyMap<number, string>>
@@ -252,6 +258,8 @@ export function newControllerGroup(offsets: Offsets = noOffsets()): ControllerGr
     calls: new Map(),
     promised: new Map(),
     round: null,
+    roundEndedMs: -Infinity,
+    roundTookMs: 0,
     tickets: new Map(),
     wakeAtMs: Infinity,
     offsets
@@ -322,11 +330,16 @@ function applyVolatile(group: ControllerGroup, fact: VolatileFact): void {
       for (const { id, registered } of group.members.values()) {
         if (registered === null) missing.add(id)
       }
-      group.round = { why: fact.why, startedMs: fact.startedMs, missing }
+      group.round = { why: fact.why, startsMs: fact.startsMs, told: false, missing }
       return
     }
+    case 'roundTold':
+      if (group.round !== null) group.round.told = true
+      return
     case 'roundOver':
+      if (group.round !== null) group.roundTookMs = fact.atMs - group.round.startsMs
       group.round = null
+      group.roundEndedMs = fact.atMs
       return
     case 'promised':
       group.promised.clear()
