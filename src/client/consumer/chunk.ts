@@ -7,7 +7,8 @@ import { PlayheadError } from '../../base/error.ts'
 import { type AbortedTransaction, AbortedTransactions } from '../../protocol/records/aborted.ts'
 import { BatchReader, type BatchView } from '../../protocol/records/batch.ts'
 import { nameOf, type Playhead } from './playhead.ts'
-import { Batch, ConsumerSource, type Decoding } from './record.ts'
+import type { Decoding } from './decoding.ts'
+import { Batch, ConsumerSource } from './record.ts'
 
 export interface FetchedChunk {
   /** The playhead's when it was asked for. */

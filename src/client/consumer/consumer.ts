@@ -16,8 +16,9 @@ import type { TransactionOffsets } from '../transaction-offsets.ts'
 import { Assignment, type PartitionLag, publicOf } from './assignment.ts'
 import { Unpacker } from './chunk.ts'
 import { Commits } from './commits.ts'
+import { decodingOf } from './decoding.ts'
 import { Delivery } from './delivery.ts'
-import { noLongerOurs, unreadable } from './errors.ts'
+import { unreadable } from './errors.ts'
 import { type ConsumerEventName, type ConsumerEvents, Events } from './events.ts'
 import type { TopicPartition } from '../partition.ts'
 import { Fetcher } from './fetcher.ts'
@@ -36,7 +37,7 @@ import type { Playhead } from './playhead.ts'
 import { Positions } from './positions.ts'
 import { Rewinder } from './rewind.ts'
 import { BatchReader, type PollOptions, PollReader, RecordReader } from './readers.ts'
-import type { ConsumerBatch, ConsumerRecord, Decoding } from './record.ts'
+import type { ConsumerBatch, ConsumerRecord } from './record.ts'
 import { type Handler, Runner, type RunOptions } from './run.ts'
 import { uuid } from './uuid.ts'
 import { Vigil } from './vigil.ts'
@@ -323,23 +324,8 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
       asked: () => this.#asked(),
       expired: () => this.#group?.doubted()
     }
-    return new Delivery(host, new Unpacker<K, V>(env.cpu, this.#settings, this.#decoding()))
-  }
-
-  #decoding(): Decoding {
-    const { key, value, poison } = this.#settings
-    return {
-      key,
-      value,
-      skipPoison: poison === 'skip',
-      skipped: error => this.#events.emit('skipped', { error }),
-      commit: async (playhead, epoch, offset, leaderEpoch, metadata) => {
-        const commits = this.#needCommits()
-        if (!playhead.alive) throw noLongerOurs(playhead)
-        commits.want(playhead, { epoch, offset, leaderEpoch, metadata })
-        await commits.settle([playhead])
-      }
-    }
+    const decoding = decodingOf(this.#settings, this.#events, () => this.#needCommits())
+    return new Delivery(host, new Unpacker<K, V>(env.cpu, this.#settings, decoding))
   }
 
   #makeFetcher(): Fetcher {

@@ -8,6 +8,7 @@ import { RecordCursor } from '../../protocol/records/cursor.ts'
 import { type Header, RecordView } from '../../protocol/records/record.ts'
 import { RecordSource } from '../../protocol/records/source.ts'
 import type { Serde } from '../serde.ts'
+import type { Decoding } from './decoding.ts'
 import { nameOf, type Playhead } from './playhead.ts'
 
 /** A record as it was written. Null and empty differ, for key, value and header values. */
@@ -30,21 +31,6 @@ export interface ConsumerRecord<K = Buffer, V = Buffer> {
   readonly headers: readonly Header[]
   /** Commits this record and those before it in its partition. For `commit: 'manual'`. */
   commit(metadata?: string): Promise<void>
-}
-
-/** What all records of a consumer share. */
-export interface Decoding {
-  readonly key: Serde<unknown> | null
-  readonly value: Serde<unknown> | null
-  readonly skipPoison: boolean
-  skipped(error: PlayheadError): void
-  commit(
-    playhead: Playhead,
-    epoch: number,
-    offset: number,
-    leaderEpoch: number,
-    metadata?: string
-  ): Promise<void>
 }
 
 /** What all records of one batch share. */

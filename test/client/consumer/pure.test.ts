@@ -10,7 +10,8 @@ import {
   Playhead,
   type PlayheadHost
 } from '../../../src/client/consumer/playhead.ts'
-import type { ConsumerBatch, Decoding } from '../../../src/client/consumer/record.ts'
+import type { Decoding } from '../../../src/client/consumer/decoding.ts'
+import type { ConsumerBatch } from '../../../src/client/consumer/record.ts'
 import { Progress } from '../../../src/client/consumer/run.ts'
 import { FetchSession } from '../../../src/client/consumer/session.ts'
 import { re2Of, subscriptionOf } from '../../../src/client/consumer/topics.ts'
