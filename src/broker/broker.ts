@@ -65,7 +65,10 @@ export async function startBroker(
   try {
     await broker.open()
   } catch (error) {
-    await broker.close()
+    // Why it does not start is what the caller must hear, also when closing fails for the same reason.
+    await broker.close().catch((closing: unknown) => {
+      world.env.log.warn('a broker that did not start could not be closed', { error: closing })
+    })
     throw error
   }
   return broker

@@ -121,9 +121,14 @@ export class JournalStore implements Store {
     await this.#pumping
     await this.#checkpointing
     await this.#pumping
-    if (this.durability === 'os' && this.#failure === undefined) await this.#last.file.sync()
-    for (const { file } of this.#segments.values()) await file.close()
-    await this.#files.close()
+    try {
+      if (this.durability === 'os' && this.#failure === undefined) await this.#last.file.sync()
+    } catch (cause) {
+      throw failed('what was written last is not on the disk', cause, false)
+    } finally {
+      for (const { file } of this.#segments.values()) await file.close()
+      await this.#files.close()
+    }
   }
 
   #enqueue(changes: () => readonly Change[], kind: Pending['kind'] = 'commit'): Promise<void> {
