@@ -1,6 +1,7 @@
 /** Who asks for rewinds: an admin on a node of its own, or a member from inside its group. */
 import { PlayheadError } from '../../src/base/error.ts'
 import { Admin } from '../../src/client/admin/admin.ts'
+import type { RewindPlan } from '../../src/group/ledger/plan.ts'
 import { RewindError, type RewindResult } from '../../src/client/admin/rewind-result.ts'
 import { Cluster } from '../../src/rpc/cluster.ts'
 import type { Offsets } from '../history/events.ts'
@@ -50,15 +51,63 @@ export function askRewind(stage: Stage, action: RewindAction): void {
 
 async function ask(stage: Stage, action: RewindAction, process: Process): Promise<void> {
   const { world } = stage
-  const wishes = wishesOf(stage, action)
-  const { group, timeoutMs } = action
+  const { group, timeoutMs, until } = action
   const w = `w${++stage.calls}`
+  if (until !== null) return replay(stage, action, process, w, until)
+  const wishes = wishesOf(stage, action, action.to)
   world.saw(process, { k: 'rewind', w, group, to: offsetsOf(wishes) })
   // A plan is made first, with as much time.
   const deadlineMs = 2 * timeoutMs + 5_000
+  const call = () => rewindBy(action, process, wishes)
+  await settle(stage, process, w, () => mustSettle(stage, process, 'rewind', deadlineMs, call))
+}
+
+/** What lies from one place up to another is delivered once more. */
+async function replay(
+  stage: Stage,
+  action: RewindAction,
+  process: Process,
+  w: string,
+  until: number
+): Promise<void> {
+  const { world } = stage
+  const { group, timeoutMs } = action
+  const admin = admins.get(process)
+  if (admin === undefined) return
+  const deadlineMs = timeoutMs + 5_000
+  let plan: RewindPlan
   try {
-    const call = () => rewindBy(action, process, wishes)
-    const result = await mustSettle(stage, process, 'rewind', deadlineMs, call)
+    const from = wishesOf(stage, action, action.to)
+    const options = { from, until: wishesOf(stage, action, until), timeoutMs }
+    plan = await mustSettle(stage, process, 'plan', deadlineMs, () =>
+      admin.planReplay(group, options)
+    )
+  } catch (error) {
+    if (!(error instanceof PlayheadError)) throw error
+    return world.mark(`a plan fails: ${error.code}`)
+  }
+  if (plan.partitions.length === 0) return world.mark('a replay of nothing')
+  const to = plan.partitions.map(({ topic, partition, target: offset }) => ({
+    topic,
+    partition,
+    offset
+  }))
+  world.saw(process, { k: 'rewind', w, group, to: offsetsOf(to) })
+  world.mark('a bounded replay')
+  const call = () => admin.rewind(plan, { timeoutMs })
+  await settle(stage, process, w, () => mustSettle(stage, process, 'replay', deadlineMs, call))
+}
+
+/** Takes down what the caller is told. */
+async function settle(
+  stage: Stage,
+  process: Process,
+  w: string,
+  call: () => Promise<RewindResult | undefined>
+): Promise<void> {
+  const { world } = stage
+  try {
+    const result = await call()
     if (result !== undefined) answered(stage, process, w, result)
   } catch (error) {
     if (!(error instanceof PlayheadError)) throw error
@@ -97,7 +146,7 @@ function answered(stage: Stage, process: Process, w: string, result: RewindResul
 }
 
 /** The plan says how far along the log; here it is known how far that is. */
-function wishesOf(stage: Stage, { topics, to }: RewindAction): Wish[] {
+function wishesOf(stage: Stage, { topics }: RewindAction, to: number): Wish[] {
   return stage.plan.topics
     .filter(({ name }) => topics.includes(name))
     .flatMap(({ name: topic, partitions }) =>

@@ -92,8 +92,16 @@ export class Tap {
       const entry = parseEntry(metadata ?? '', offset)
       if (entry === null) return
       const group = groupId.slice(0, -ledgerSuffix.length)
-      const { sequence: id, target, state } = entry
-      return this.#world.saw(process, { k: 'ledger', group, tp, id, target, state })
+      const { sequence: id, target, state, until, resume } = entry
+      return this.#world.saw(process, {
+        k: 'ledger',
+        group,
+        tp,
+        id,
+        target,
+        state,
+        ...(until !== null && resume !== null && { window: { until, resume } })
+      })
     }
     this.#world.saw(process, {
       k: 'commit.applied',

@@ -5,7 +5,14 @@
  * That nothing was left out is known once the log is: offsets passed over are remembered, and a record that turns out
  * to be there was skipped.
  */
-import { type Checker, type Happened, type Of, type Tp, Violation } from '../history/events.ts'
+import {
+  type Checker,
+  type Happened,
+  type Of,
+  type RewindId,
+  type Tp,
+  Violation
+} from '../history/events.ts'
 import { type Gap, Gaps } from './gaps.ts'
 
 interface Stream {
@@ -14,9 +21,12 @@ interface Stream {
   /** Where a rewind or seek led, until the first record from there came. */
   target: number | undefined
   because: string
+  /** The rewind of the last record. */
+  rewindId: RewindId | undefined
 }
 
 interface Member {
+  readonly group: string
   readonly owned: Map<Tp, Stream>
   readonly committedOnly: boolean
 }
@@ -24,11 +34,14 @@ interface Member {
 export class OrderChecker implements Checker {
   readonly #members = new Map<string, Member>()
   readonly #gaps = new Gaps()
+  /** Of bounded replays, by group, partition and rewind. */
+  readonly #windows = new Map<string, NonNullable<Of<'ledger'>['window']>>()
 
   on(event: Happened): void {
     switch (event.k) {
       case 'join':
         this.#members.set(event.member, {
+          group: event.group,
           owned: new Map(),
           committedOnly: event.committedOnly
         })
@@ -51,6 +64,11 @@ export class OrderChecker implements Checker {
         return this.#moved(event, event.tp, event.to, 'the cut log')
       case 'deliver':
         return this.#deliver(event)
+      case 'ledger':
+        if (event.window !== undefined) {
+          this.#windows.set(`${event.group} ${event.tp} ${event.id}`, event.window)
+        }
+        return
       case 'cut':
         return this.#gaps.cut(event.tp, event.start)
       case 'final':
@@ -60,11 +78,19 @@ export class OrderChecker implements Checker {
   }
 
   #begin(name: string, tp: Tp, target: number | undefined, because: string): void {
-    this.#members.get(name)?.owned.set(tp, { last: -1, target, because })
+    this.#members.get(name)?.owned.set(tp, {
+      last: -1,
+      target,
+      because,
+      rewindId: undefined
+    })
   }
 
   #moved(event: Of<'applied' | 'seek' | 'moved'>, tp: Tp, to: number, because: string): void {
-    if (this.#members.get(event.member)?.owned.has(tp)) this.#begin(event.member, tp, to, because)
+    const stream = this.#members.get(event.member)?.owned.get(tp)
+    if (stream === undefined) return
+    const rewindId = event.k === 'applied' ? event.id : stream.rewindId
+    this.#members.get(event.member)?.owned.set(tp, { last: -1, target: to, because, rewindId })
   }
 
   #deliver(event: Of<'deliver'>): void {
@@ -75,6 +101,7 @@ export class OrderChecker implements Checker {
     if (stream === undefined) {
       throw new Violation('G2', `${event.member} got ${tp}@${offset}, which it does not own`, event)
     }
+    if (event.rewindId === `${stream.rewindId}.`) this.#windowEnds(event, member, stream)
     const { last, target, because } = stream
     if (target !== undefined) {
       if (offset < target) {
@@ -93,8 +120,29 @@ export class OrderChecker implements Checker {
     }
     stream.last = offset
     stream.target = undefined
+    stream.rewindId = event.rewindId
     // To a reader of uncommitted records more is visible than to the others.
     if (member.committedOnly) this.#missed(tp, this.#gaps.see(tp, offset))
+  }
+
+  /** W15: of a bounded replay all of its window came, and then it goes on where the group was. */
+  #windowEnds(event: Of<'deliver'>, { group }: Member, stream: Stream): void {
+    const { tp, offset } = event
+    const window = this.#windows.get(`${group} ${tp} ${stream.rewindId}`)
+    if (window === undefined) return
+    const { until, resume } = window
+    const from = stream.target ?? stream.last + 1
+    this.#missed(tp, this.#gaps.pass(tp, from, until, event))
+    if (offset < resume) {
+      throw new Violation(
+        'W15',
+        `${tp}@${offset} after a replay up to ${until}: ${resume} was due`,
+        event
+      )
+    }
+    stream.last = -1
+    stream.target = undefined
+    stream.because = 'the end of a replay'
   }
 
   #missed(tp: Tp, gap: Gap | undefined): void {

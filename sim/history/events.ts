@@ -96,6 +96,8 @@ export type Happening =
       readonly id: RewindId
       readonly target: number
       readonly state: string
+      /** Of a bounded replay: where it ends, and where the group goes on at least. */
+      readonly window?: { readonly until: number; readonly resume: number }
     }
   /** Offsets were reset from outside, on purpose. */
   | { readonly k: 'reset'; readonly group: string; readonly tp: Tp; readonly offset: number }

@@ -19,7 +19,7 @@ export function drawPlan(seed: bigint, worlds: readonly WorldName[]): Plan {
   const topics = drawTopics(random)
   const producers = drawProducers(random, world)
   const members = world === 'log' ? [] : drawMembers(random, topics)
-  const faultsMs = random.pick([10_000, 30_000, 60_000])
+  const faultsMs = random.pick([10_000, 20_000, 30_000, 60_000])
   const plan = { world, brokers, topics, producers, members, faultsMs }
   const durability = random.pick(['fsync', 'fsync', 'os'] as const)
   const actions = [...drawFaults(random, plan), ...drawRewinds(random, plan)]
@@ -32,7 +32,7 @@ export function drawPlan(seed: bigint, worlds: readonly WorldName[]): Plan {
     durability,
     store: random.pick(['journal', 'simulated']),
     sessionTimeoutMs: random.pick([3_000, 6_000, 10_000]),
-    heartbeatIntervalMs: random.pick([300, 1_000]),
+    heartbeatIntervalMs: random.pick([300, 1_000, 1_000]),
     wire: drawWire(random),
     actions,
     wallOffsetsMs: drawOffsets(random, [...producers, ...members])
@@ -72,8 +72,8 @@ function drawProducers(random: SeededRandom, world: WorldName): ProducerPlan[] {
 
 function drawMembers(random: SeededRandom, topics: readonly TopicPlan[]): MemberPlan[] {
   const groups = random.pick([['g'], ['g'], ['g', 'h']])
-  const count = random.pick([1, 2, 3, 5, 8])
-  const checkMs = random.pick([200, 1_000])
+  const count = random.pick([1, 2, 2, 3, 3, 5, 8])
+  const checkMs = random.pick([200, 1_000, 1_000])
   return Array.from({ length: count }, (_, i) => {
     const leaves = random.chance(0.3)
     return {
@@ -82,7 +82,7 @@ function drawMembers(random: SeededRandom, topics: readonly TopicPlan[]): Member
       mode: random.pick(['iterate', 'batches', 'run', 'poll']),
       topics: topics.map(({ name }) => name),
       commit: random.pick(['auto', 'auto', 'manual']),
-      commitIntervalMs: random.pick([10, 200, 1_000, 5_000]),
+      commitIntervalMs: random.pick([20, 500, 1_000, 5_000]),
       rewindCheckMs: checkMs,
       fetchMaxBytes: random.pick([1, 1_000, 8 * 1024 * 1024]),
       partitionMaxBytes: random.pick([1, 1_000, 1024 * 1024]),
@@ -180,13 +180,15 @@ function drawRewinds(random: SeededRandom, plan: Drawn): Action[] {
   return Array.from({ length: count }, () => {
     const member = random.pick(plan.members)
     const some = member.topics.filter(() => random.chance(0.6))
+    const until = random.chance(0.3) ? random.next() : null
     return {
       atMs: random.between(1_000, plan.faultsMs),
       do: 'rewind',
-      by: random.chance(0.7) ? 'admin' : member.name,
+      by: until !== null || random.chance(0.7) ? 'admin' : member.name,
       group: member.group,
       topics: some.length > 0 ? some : member.topics,
-      to: random.pick([0, 0, random.next(), random.next(), 0.9]),
+      to: random.pick([0, 0, random.next(), random.next(), 0.9]) * (until ?? 1),
+      until,
       timeoutMs: random.pick([1_000, 10_000, 30_000])
     }
   })

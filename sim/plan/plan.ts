@@ -94,6 +94,8 @@ export type Action = { readonly atMs: number } & (
       readonly topics: readonly string[]
       /** Where to, of what is in the log: 0 its start, 1 its end. */
       readonly to: number
+      /** A bounded replay: up to here, of what is in the log. By the admin only. */
+      readonly until: number | null
       readonly timeoutMs: number
     }
   | {

@@ -219,6 +219,36 @@ breaks(
   [join(), assigned(), deliver(1)]
 )
 
+const window: Happening = {
+  k: 'ledger',
+  group: 'g',
+  tp,
+  id: '1',
+  target: 2,
+  state: 'pending',
+  window: { until: 4, resume: 9 }
+}
+const replay: Happening[] = [
+  ...start,
+  window,
+  { k: 'applied', member: 'm', tp, id: '1', from: 9, to: 2 },
+  deliver(2, '1')
+]
+breaks(
+  'W15',
+  'a replay goes on before where the group was',
+  order,
+  [...replay, deliver(3, '1'), deliver(8, '1.')],
+  [...replay, deliver(3, '1'), deliver(9, '1.')]
+)
+breaks(
+  'L6',
+  'a record of a replay is left out',
+  order,
+  [...replay, deliver(9, '1.'), final(3, 3)],
+  [...replay, deliver(9, '1.'), final(4, 4)]
+)
+
 // ── The group ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const group = () => new GroupChecker()
