@@ -165,7 +165,21 @@ class Run {
         owners.set(tp, id)
       }
     }
+    for (const client of this.clients) this.#assertMayCommit(client)
     this.stage.assertReplays()
+  }
+
+  /** Whoever owns a partition can say how far it came, also when it hasn't heard of its newest epoch. */
+  #assertMayCommit({ id: memberId, instanceId, epoch, owned }: Client): void {
+    const { state } = this.stage
+    if (!state.members.has(memberId) || epoch <= 0) return
+    const by = { memberId, instanceId, epoch, transactional: false, knowsEpochs: true }
+    const verdict = consumerMachine.mayCommit(state, by)
+    for (const tp of owned) {
+      const [topicId = '', partition] = tp.split(':')
+      const code = typeof verdict === 'number' ? verdict : verdict(topicId, Number(partition))
+      assert.equal(kafkaErrorName(code), 'NONE', `${memberId} commits ${tp} in epoch ${epoch}`)
+    }
   }
 
   /** Everybody who lives says so until nothing changes. */
@@ -279,6 +293,28 @@ function act(run: Run, one: Step): void {
       stage.tell({ kind: 'loaded' })
   }
 }
+
+test('who does not give up what it has to within its rebalance timeout is removed, and others get it', () => {
+  const run = new Run(2)
+  run.stage.topics.create('t0', 2)
+  const [lingers, waits] = run.clients as [Client, Client]
+  for (const client of run.clients) Object.assign(client, { topics: ['t0'] })
+  run.beat(lingers)
+  run.beat(waits)
+  run.beat(lingers)
+  // Told to give up one, it goes on saying that it has both.
+  const both = run.stage.topics.named('t0')?.id ?? ''
+  lingers.owned = new Set([`${both}:0`, `${both}:1`])
+  for (let passed = 0; passed < 25_000; passed += 5_000) {
+    run.pass(5_000)
+    assert.deepEqual([run.beat(lingers), run.beat(waits), waits.owned.size], ['NONE', 'NONE', 0])
+  }
+  run.pass(5_000)
+  assert.deepEqual([...run.stage.state.members.keys()], [waits.id])
+  run.beat(waits)
+  assert.equal(waits.owned.size, 2)
+  assert.equal(run.beat(lingers), 'UNKNOWN_MEMBER_ID')
+})
 
 test('whatever happens, a partition has one owner, epochs rise, and the group comes to rest with all assigned', () => {
   fc.assert(
