@@ -63,6 +63,7 @@ export class MetadataKeeper {
   #staleTimer: Timer | null = null
   /** Refreshes because of staleness in a row, and when the last one began. */
   #staleCount = 0
+  #background = false
   #staleAt = -Infinity
 
   constructor(world: KeeperWorld) {
@@ -134,11 +135,18 @@ export class MetadataKeeper {
     this.#listeners.clear()
   }
 
+  /** One at a time: a cluster that is gone for a while is said to be so once for each attempt, not for each hint. */
   #inBackground(): void {
+    if (this.#background) return
     const { env, closing } = this.#world
-    this.#refresh([]).catch((error: Error) => {
-      if (!closing.aborted) env.log.warn('metadata could not be refreshed', { error })
-    })
+    this.#background = true
+    this.#refresh([])
+      .catch((error: Error) => {
+        if (!closing.aborted) env.log.warn('metadata could not be refreshed', { error })
+      })
+      .finally(() => {
+        this.#background = false
+      })
   }
 
   #refresh(topics: readonly string[]): Promise<Metadata> {
