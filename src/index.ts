@@ -155,6 +155,7 @@ export type {
   RewindPlan
 } from './group/ledger/plan.ts'
 export type { EntryState, RewindEntry, Sequence } from './protocol/embedded/rewind-envelope.ts'
+export type { AssignorName } from './group/member/classic-state.ts'
 export type { ListedGroup, ListedGroups } from './rpc/groups.ts'
 export type { ListedOffset } from './rpc/partition-offsets.ts'
 export { Client } from './client/client.ts'
