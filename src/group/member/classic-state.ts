@@ -15,8 +15,8 @@ import type { RequestOf, ResponseOf } from '../../protocol/schema.ts'
 import { type Leases, type MemberView, noLeases, type Subscription, without } from './protocol.ts'
 
 /** Assignors by their names in Kafka. Whoever offers only 'cooperative-sticky' keeps its partitions while it joins. */
-export const assignorNames = ['cooperative-sticky', 'range', 'roundrobin'] as const
-export type AssignorName = (typeof assignorNames)[number]
+export type AssignorName = 'cooperative-sticky' | 'range' | 'roundrobin'
+export const assignorNames: readonly AssignorName[] = ['cooperative-sticky', 'range', 'roundrobin']
 
 /** What doesn't change while a member lives. */
 export interface ClassicMemberConfig {
