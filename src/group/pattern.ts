@@ -10,7 +10,7 @@
 
 export const maxPatternLength = 1_000
 /** Counted repeats are copies: `(a{100}){100}` is 10,000 states. RE2 has a limit too. */
-const maxStates = 5_000
+const maxStates = 2_000
 const maxRepeat = 1_000
 const maxDepth = 100
 
@@ -274,7 +274,7 @@ function compile(node: Node): TopicPattern {
   const end = state(null, null)
   const first = build(node, end)
   const size = count + 1
-  return { matches: name => run(name, first, end, size) }
+  return new Reading(first, end, size)
 
   /** The state that reads `part` and then goes on at `next`. */
   function build(part: Node, next: State): State {
@@ -304,31 +304,79 @@ function compile(node: Node): TopicPattern {
   }
 }
 
-function run(name: string, first: State, end: State, size: number): boolean {
-  let now = reach([first], 0)
-  for (let at = 0; at < name.length; at++) {
-    const code = name.charCodeAt(at)
-    now = reach(
-      now.filter(({ test }) => test?.(code)).flatMap(({ to }) => to),
-      at + 1
-    )
-    if (now.length === 0) return false
-  }
-  return now.includes(end)
+/** All states a name could be in after what was read of it, and where each next character leads from there. */
+interface Moment {
+  readonly states: readonly State[]
+  readonly next: Map<number, Moment>
+  /** Whether a name may end here; undefined: nobody asked yet. */
+  accepts: boolean | undefined
+}
 
-  /** `from` and all that is reached from it without reading. */
-  function reach(from: readonly State[], at: number): State[] {
-    const seen = new Uint8Array(size)
+/** Beyond so many the machine forgets them and begins anew. */
+const maxMoments = 1_000
+
+/**
+ * Reads names. Which moment follows which is worked out once, and then known for all names: so one name costs about its
+ * length, however large the pattern.
+ */
+class Reading {
+  readonly #first: State
+  readonly #end: State
+  readonly #size: number
+  readonly #known = new Map<string, Moment>()
+  #begin: Moment
+
+  constructor(first: State, end: State, size: number) {
+    this.#first = first
+    this.#end = end
+    this.#size = size
+    this.#begin = this.#moment(this.#reach([first], 'start'))
+  }
+
+  matches(name: string): boolean {
+    if (name === '') return this.#reach([this.#first], 'start', 'end').includes(this.#end)
+    let now = this.#begin
+    for (let at = 0; at < name.length; at++) {
+      const code = name.charCodeAt(at)
+      let next = now.next.get(code)
+      if (next === undefined) {
+        const after = now.states.filter(({ test }) => test?.(code)).flatMap(({ to }) => to)
+        next = this.#moment(this.#reach(after))
+        now.next.set(code, next)
+      }
+      if (next.states.length === 0) return false
+      now = next
+    }
+    return (now.accepts ??= this.#reach(now.states, 'end').includes(this.#end))
+  }
+
+  /** The same states are the same moment. */
+  #moment(states: readonly State[]): Moment {
+    const key = states
+      .map(({ id }) => id)
+      .sort((a, b) => a - b)
+      .join()
+    let moment = this.#known.get(key)
+    if (moment !== undefined) return moment
+    if (this.#known.size >= maxMoments) {
+      this.#known.clear()
+      this.#begin = { ...this.#begin, next: new Map() }
+    }
+    moment = { states, next: new Map(), accepts: undefined }
+    this.#known.set(key, moment)
+    return moment
+  }
+
+  /** `from` and all that is reached from it without reading; anchors hold only where it is said. */
+  #reach(from: readonly State[], ...at: readonly ('start' | 'end')[]): readonly State[] {
+    const seen = new Uint8Array(this.#size)
     const reached: State[] = []
     const open = [...from]
     for (let state = open.pop(); state !== undefined; state = open.pop()) {
       if (seen[state.id]) continue
       seen[state.id] = 1
       reached.push(state)
-      const closed =
-        state.test !== null ||
-        (state.only === 'start' && at !== 0) ||
-        (state.only === 'end' && at !== name.length)
+      const closed = state.test !== null || (state.only !== null && !at.includes(state.only))
       if (!closed) open.push(...state.to)
     }
     return reached

@@ -72,7 +72,11 @@ export const consumerMachine: ConsumerMachine = {
   protocolType: () => 'consumer',
 
   subscribesTo(group, topic) {
-    for (const { subscription } of group.members.values()) {
+    // Most members of a group say the same.
+    const seen = new Set<string>()
+    for (const { subscription, wishes } of group.members.values()) {
+      if (seen.has(wishes)) continue
+      seen.add(wishes)
       if (subscription.topics.includes(topic)) return true
       if (subscription.pattern === null) continue
       const pattern = topicPattern(subscription.pattern)
