@@ -2,13 +2,14 @@
 import type { Readable } from 'node:stream'
 import { ApiVersions } from '../protocol/api/api-versions.ts'
 import { Playhead } from '../index.ts'
+import { type AccessOptions, accessOf } from './access.ts'
 import { Terminal } from './terminal.ts'
 
 /** How long the cluster may take to give any sign of life. */
 const FIRST_ANSWER_MS = 5_000
 
 /** Options that every command takes. */
-export interface CommonOptions {
+export interface CommonOptions extends AccessOptions {
   readonly bootstrap: string
   readonly json?: boolean
   readonly verbose?: boolean
@@ -39,6 +40,7 @@ export class Context {
     await using kafka = new Playhead({
       bootstrap,
       clientId: 'playhead-cli',
+      ...accessOf(options),
       logLevel: options.verbose ? 'debug' : 'error'
     })
     // A wrong address shows at once, and not after the patience that a failing cluster deserves.

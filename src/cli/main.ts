@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /** The command line: `playhead …`. One file per command; this one puts them together and ends the process. */
 import { Command, CommanderError } from 'commander'
+import { addAccessOptions } from './access.ts'
 import { addApi } from './api.ts'
 import { addBroker } from './broker.ts'
 import { addConsume } from './consume.ts'
@@ -27,6 +28,7 @@ function program(): Command {
     .option('--verbose', 'say on stderr what happens underneath')
     .showHelpAfterError('(playhead --help lists the commands)')
     .exitOverride()
+  addAccessOptions(root)
   for (const add of [
     addDemo,
     addTopics,
