@@ -31,12 +31,16 @@ export function balance(
   for (const { member, count } of edges) loads[member] = (loads[member] ?? 0) + count
   deal(ofTopic, free, loads)
   cancelCycles(edges, loads, ofTopic.length)
-  return subscribers.map((_, member) => {
-    const mine = edges.filter(edge => edge.member === member)
-    const keeps = mine.map(({ topicId, count, had }) => [topicId, Math.min(count, had)] as const)
-    const gets = mine.map(({ topicId, count, had }) => [topicId, Math.max(0, count - had)] as const)
-    return { keeps: new Map(keeps), gets: new Map(gets), total: loads[member] ?? 0 }
-  })
+  const shares = loads.map(total => ({
+    keeps: new Map<string, number>(),
+    gets: new Map<string, number>(),
+    total
+  }))
+  for (const { member, topicId, count, had } of edges) {
+    shares[member]?.keeps.set(topicId, Math.min(count, had))
+    if (count > had) shares[member]?.gets.set(topicId, count - had)
+  }
+  return shares
 }
 
 function graph(subscribers: readonly Subscriber[], held: readonly Hold[]) {
