@@ -216,7 +216,8 @@ async function until(holds: () => Promise<boolean>): Promise<void> {
   const deadline = performance.now() + 300_000
   while (!(await holds())) {
     if (performance.now() > deadline) throw new Error('it did not come about within five minutes')
-    await new Promise(resolve => setTimeout(resolve, 50))
+    // The controller's list of ten thousand members is a megabyte.
+    await new Promise(resolve => setTimeout(resolve, 500))
   }
 }
 

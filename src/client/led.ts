@@ -17,6 +17,15 @@ export function sequenceOf(rewindId: number): Sequence {
   return `${String(rewindId).padStart(13, '0')}0000`
 }
 
+/** Whether a controller leads the group, or would once it has members. */
+export async function canBeLed(cluster: Cluster, group: string): Promise<boolean> {
+  if (!(await cluster.supports(ControllerListGroups))) return false
+  const { errorCode } = await cluster.request(ControllerListGroups, { groupId: group })
+  if (errorCode === KafkaError.NONE) return true
+  if (errorCode === KafkaError.INCONSISTENT_GROUP_PROTOCOL) return false
+  throw answerError(errorCode, `controller of '${group}'`)
+}
+
 /** What the controller knows of a group; null: no controller leads it. */
 export async function ledGroup(
   cluster: Cluster,

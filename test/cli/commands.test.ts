@@ -59,7 +59,7 @@ describe('playhead', () => {
       lag.map(p => p.lag),
       [0, 0, 0]
     )
-    assert.match((await run('groups list')).out, /^g +consumer +Empty/m)
+    assert.match((await run('groups list')).out, /^g +controller +Empty/m)
     const member = new Cli(['consume', 'orders', '--group', 'g'], broker.bootstrap)
     await member.until(cli => cli.err.includes('assigned'))
     assert.match((await run('groups describe g')).out, /orders:0,1,2/)

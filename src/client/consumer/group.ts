@@ -13,6 +13,7 @@ import { RegisterConsumer } from '../../protocol/api/register-consumer.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import { sleep } from '../../rpc/retry.ts'
 import type { CommitIdentity } from './commits.ts'
+import { canBeLed } from '../led.ts'
 import { type LedHost, LedMembership } from './led-membership.ts'
 import { type Member, Membership, type MembershipHost } from './membership.ts'
 import { classicPort } from './membership-classic.ts'
@@ -156,11 +157,12 @@ export class Group {
     })
   }
 
-  /** 'auto' doesn't decide for a controller by itself. Rejects with UNSUPPORTED_VERSION. */
+  /** What the brokers have, the best first. Rejects with UNSUPPORTED_VERSION. */
   async #choose(): Promise<GroupProtocol> {
-    const { cluster, settings } = this.#host
+    const { cluster, settings, group } = this.#host
     const { protocol } = settings
     if (protocol === 'auto') {
+      if (await canBeLed(cluster, group)) return 'controller'
       return (await cluster.supports(ConsumerGroupHeartbeat)) ? 'consumer' : 'classic'
     }
     const { api, needs } = requirements[protocol]

@@ -353,7 +353,6 @@ class LedTurn implements LedDecision {
 
   // What goes wrong
 
-  /** INCONSISTENT_GROUP_PROTOCOL passes too: members of another protocol are being replaced by this one. */
   private refused(code: number, message: string): void {
     switch (code) {
       case KafkaError.NOT_COORDINATOR:
@@ -366,7 +365,6 @@ class LedTurn implements LedDecision {
       case KafkaError.THROTTLING_QUOTA_EXCEEDED:
       case KafkaError.UNKNOWN_SERVER_ERROR:
       case KafkaError.KAFKA_STORAGE_ERROR:
-      case KafkaError.INCONSISTENT_GROUP_PROTOCOL:
         return this.failed()
       case KafkaError.UNKNOWN_MEMBER_ID:
       case KafkaError.ILLEGAL_GENERATION:
