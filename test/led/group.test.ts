@@ -118,6 +118,20 @@ describe('a group that a controller leads', () => {
     crew.assertEachOnce()
   })
 
+  test('by itself a consumer takes this protocol, but not in a group of another one', async () => {
+    await using crew = await Crew.start({ partitions: 2 })
+    const admin = crew.kafka.admin()
+    const a = crew.join({ protocol: 'auto' })
+    await crew.until(() => a.owned.length === 2)
+    assert.equal((await admin.describeGroups(['g']))[0]?.type, 'controller')
+    const other = { group: 'h', topics: ['t'] }
+    const b = crew.join({ ...other, protocol: 'consumer' })
+    await crew.until(() => b.owned.length === 2)
+    const c = crew.join({ ...other, protocol: 'auto' })
+    await crew.until(() => b.owned.length === 1 && c.owned.length === 1)
+    assert.equal((await admin.describeGroups(['h']))[0]?.type, 'consumer')
+  })
+
   test('a static member comes back to its partitions, and nobody else is told', async () => {
     await using crew = await Crew.start({ partitions: 2 })
     const a = crew.join({ instanceId: 'one' })

@@ -109,6 +109,8 @@ export class VirtualWorld {
       group: 'g',
       topics: ['t'],
       value: string,
+      // What the tests look at are its heartbeats; by itself a consumer would take the controller's.
+      protocol: 'consumer',
       ...options
     })
     return new Watched(this.clock, consumer)
