@@ -112,11 +112,17 @@ export class FetchSession {
   ): SessionRequest {
     const topics = new Map<string, FetchTopic>()
     const forgotten = new Map<string, ForgottenTopic>()
+    // A broker first adds what is asked for and then forgets. So a partition that went and came back between two requests
+    // (its playhead is another) is only asked for: named in both lists, it would never be read again.
+    const fetched: (readonly [Playhead, number])[] = []
+    const others: Playhead[] = []
     for (const playhead of changed) {
       const leaderEpoch = leaderEpochOf(playhead)
-      if (leaderEpoch !== undefined) this.#fetch(playhead, leaderEpoch, topics)
-      else this.#forget(playhead, forgotten)
+      if (leaderEpoch !== undefined) fetched.push([playhead, leaderEpoch])
+      else others.push(playhead)
     }
+    for (const [playhead, leaderEpoch] of fetched) this.#fetch(playhead, leaderEpoch, topics)
+    for (const playhead of others) this.#forget(playhead, forgotten)
     return {
       sessionId: this.#id,
       sessionEpoch: this.#epoch,

@@ -127,12 +127,13 @@ export function answerLine(w: string, { id, partitions }: RewindResult): Line {
 export function consoleConsumer(
   bootstrap: readonly string[],
   topic: string,
-  group: string
+  group: string,
+  properties: readonly string[] = ['group.protocol=consumer']
 ): () => Promise<void> {
-  const protocol = ['--command-property', 'group.protocol=consumer']
+  const given = properties.flatMap(property => ['--command-property', property])
   const at = ['--bootstrap-server', bootstrap.join(','), '--topic', topic, '--group', group]
   const program = process.env['KAFKA_SCRIPT'] ?? 'kafka'
-  const child = spawn(program, ['tool', 'console-consumer', ...at, ...protocol], {
+  const child = spawn(program, ['tool', 'console-consumer', ...at, ...given], {
     stdio: ['ignore', 'ignore', 'inherit']
   })
   const exited = new Promise<void>(resolve => child.once('exit', () => resolve()))
