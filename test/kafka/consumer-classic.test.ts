@@ -10,7 +10,7 @@ import type { Cluster } from '../../src/rpc/cluster.ts'
 import { Reading } from './background.ts'
 import { kafka } from './cluster.ts'
 import { addPartitions, connect, createTopic, numbered, produce } from './consumed.ts'
-import { consoleConsumer } from './rewind/team.ts'
+import { consoleConsumer, eventually } from './rewind/team.ts'
 
 const cluster = connect()
 after(() => cluster.close())
@@ -50,16 +50,15 @@ async function owned(topic: string, by: Cluster = cluster): Promise<Map<string, 
 
 /** Resolves once two members have all of so many partitions between them. */
 async function shared(topic: string, partitions: number): Promise<Map<string, number[]>> {
-  for (;;) {
-    const found = await owned(topic)
-    const all = [...found.values()].flat().sort(byNumber)
+  let found = new Map<string, number[]>()
+  await eventually(async () => {
+    found = await owned(topic)
+    const all = [...found.values()].flat()
+    assert.equal(new Set(all).size, all.length, 'nothing has two owners')
     const each = [...found.values()].every(some => some.length > 0)
-    if (found.size === 2 && each && all.length === partitions) {
-      assert.deepEqual(new Set(all).size, partitions)
-      return found
-    }
-    await new Promise(resolve => setTimeout(resolve, 50))
-  }
+    return found.size === 2 && each && all.length === partitions
+  }, 'two members have a share')
+  return found
 }
 
 test('three members share six partitions; each record is handled once, though one leaves', async () => {
@@ -233,9 +232,8 @@ for (const [name, javas, ours] of [
         ended = java(topic, javas)
       } else {
         ended = java(topic, javas)
-        while (![...(await owned(topic)).values()].some(some => some.length === 5)) {
-          await new Promise(resolve => setTimeout(resolve, 50))
-        }
+        const has = async () => [...(await owned(topic)).values()].some(some => some.length === 5)
+        await eventually(has, 'Java has all')
         reading = join()
       }
       const found = await shared(topic, 5)
