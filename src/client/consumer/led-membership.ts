@@ -8,10 +8,10 @@
  */
 import type { Env, Timer } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
+import { decideLed } from '../../group/member/controller.ts'
 import {
   applyLed,
   checkLed,
-  decideLed,
   type LedAction,
   type LedAnswer,
   type LedConfig,
@@ -20,7 +20,7 @@ import {
   type LedMember,
   ledMember,
   type LedRequest
-} from '../../group/member/controller.ts'
+} from '../../group/member/controller-state.ts'
 import type { Lease, Subscription } from '../../group/member/protocol.ts'
 import { ControllerHeartbeat } from '../../protocol/api/controller-heartbeat.ts'
 import { ControllerListGroups } from '../../protocol/api/controller-list-groups.ts'

@@ -3,7 +3,8 @@ import { KafkaError } from '../../protocol/errors.ts'
 import type { Partitions } from '../assign/assignor.ts'
 import { commit, offsetOf } from '../offsets/offsets.ts'
 import type { Ticket } from '../machine.ts'
-import { type Lease, type Leases, type Member, type Rewind, put } from './state.ts'
+import { put } from './by-partition.ts'
+import type { Lease, Leases, Member, Rewind } from './state.ts'
 import type { ControllerTurn, RegisterAnswer, RewindAnswer } from './world.ts'
 
 /** Leases in the making. */

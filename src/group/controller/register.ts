@@ -7,13 +7,13 @@ import type { GroupConfig } from '../machine.ts'
 import { topicPattern } from '../pattern.ts'
 import { type Draft, answerRegistration, draftOf, grant, record } from './grants.ts'
 import { change, heard, tell } from './news.ts'
+import { put } from './by-partition.ts'
 import {
   type ControllerGroup,
   type Member,
   type Registered,
   type Registration,
   nothing,
-  put,
   ticketOf,
   waitingRewind
 } from './state.ts'

@@ -3,7 +3,8 @@ import { KafkaError } from '../../protocol/errors.ts'
 import { offsetOf } from '../offsets/offsets.ts'
 import { answerCall, decide, record } from './grants.ts'
 import { tell, wakeBy } from './news.ts'
-import { type Call, type CallLine, type Rewind, ownerOf, put, waitingRewind } from './state.ts'
+import { put } from './by-partition.ts'
+import { type Call, type CallLine, type Rewind, ownerOf, waitingRewind } from './state.ts'
 import type { ControllerTurn, LogView, Move, Refusal, RewindAnswer } from './world.ts'
 
 const latest = -1

@@ -4,6 +4,7 @@ import type { Partitions } from '../assign/assignor.ts'
 import type { Topic } from '../machine.ts'
 import { type Draft, answerRegistration, decide, grant, record } from './grants.ts'
 import { change, heard, tell, wakeBy } from './news.ts'
+import { put } from './by-partition.ts'
 import {
   type ControllerGroup,
   type Lease,
@@ -11,7 +12,6 @@ import {
   type Member,
   type Registered,
   nothing,
-  put,
   ticketOf
 } from './state.ts'
 import { allWanted, assign, matches, subscriptions, wantedTopics } from './target.ts'

@@ -21,6 +21,7 @@
 import type { Partitions } from '../assign/assignor.ts'
 import { type Client, type Ticket } from '../machine.ts'
 import { type OffsetFact, type Offsets, applyOffset, noOffsets } from '../offsets/offsets.ts'
+import { drop, put } from './by-partition.ts'
 
 export type StartFrom = 'earliest' | 'latest' | 'none'
 
@@ -481,28 +482,4 @@ export function waitingRewind(
   if (group.waiting === 0) return undefined
   const rewind = group.rewinds.get(topicId)?.get(partition)
   return rewind?.state === 'waiting' ? rewind : undefined
-}
-
-export function put<T>(
-  to: Map<string, Map<number, T>>,
-  topicId: string,
-  partition: number,
-  value: T
-): void {
-  const of = to.get(topicId)
-  if (of === undefined) to.set(topicId, new Map([[partition, value]]))
-  else of.set(partition, value)
-}
-
-/** Takes it out; returns what it was. */
-function drop<T>(
-  from: Map<string, Map<number, T>>,
-  topicId: string,
-  partition: number
-): T | undefined {
-  const of = from.get(topicId)
-  const value = of?.get(partition)
-  of?.delete(partition)
-  if (of?.size === 0) from.delete(topicId)
-  return value
 }

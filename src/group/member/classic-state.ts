@@ -284,12 +284,21 @@ function applied(member: ClassicMember, fact: Fact): ClassicMember {
       return { ...member, ...outside, phase: 'left' }
     case 'refused':
       return { ...member, ...outside, phase: 'failed' }
+    default:
+      return appliedToLeases(member, fact)
+  }
+}
+
+type LeaseFact = Extract<Fact, { readonly is: 'granted' | 'recalled' | 'released' }>
+
+function appliedToLeases(member: ClassicMember, fact: LeaseFact | LineFact): ClassicMember {
+  const { owned, recalled } = member
+  switch (fact.is) {
     case 'granted':
-      return { ...member, owned: new Map([...member.owned, ...fact.leases]) }
+      return { ...member, owned: new Map([...owned, ...fact.leases]) }
     case 'recalled':
-      return { ...member, recalled: new Map([...member.recalled, ...fact.leases]) }
+      return { ...member, recalled: new Map([...recalled, ...fact.leases]) }
     case 'released': {
-      const { owned, recalled } = member
       const { leases } = fact
       return { ...member, owned: without(owned, leases), recalled: without(recalled, leases) }
     }

@@ -6,157 +6,37 @@
  * round: what turns out to be another's is given up afterwards, by one more registration. A rewind stops its own
  * partitions first (`halt`), then registers without them, and finds them in the answer at their new offsets.
  *
- * Facts change state, `apply` alone applies them. Times are monotonic milliseconds.
+ * Its state is in controller-state.ts.
  */
 import { assert, unreachable } from '../../base/assert.ts'
 import { KafkaError } from '../../protocol/errors.ts'
 import type { ControllerHeartbeat } from '../../protocol/api/controller-heartbeat.ts'
 import type { RegisterConsumer } from '../../protocol/api/register-consumer.ts'
-import type { UnregisterConsumer } from '../../protocol/api/unregister-consumer.ts'
-import type { RequestOf, ResponseOf } from '../../protocol/schema.ts'
+import type { ResponseOf } from '../../protocol/schema.ts'
+import {
+  applyLed,
+  firstIntervalMs,
+  type LedAction,
+  type LedAnswer,
+  type LedEvent,
+  type LedFact,
+  type LedLease,
+  type LedMember,
+  type LedRequestKind,
+  never
+} from './controller-state.ts'
 import {
   type Lease,
   type LeaseKey,
   leaseKey,
   leasesOf,
   type Leases,
-  type MemberAction,
-  type MemberEvent,
-  type MemberView,
   noLeases,
-  type Subscription,
   without
 } from './protocol.ts'
 
-export type LedRequest =
-  | {
-      readonly kind: 'register'
-      readonly body: Omit<RequestOf<typeof RegisterConsumer>, 'groupId'>
-    }
-  | {
-      readonly kind: 'heartbeat'
-      readonly body: Omit<RequestOf<typeof ControllerHeartbeat>, 'groupId'>
-    }
-  | { readonly kind: 'leave'; readonly body: Omit<RequestOf<typeof UnregisterConsumer>, 'groupId'> }
-export type LedRequestKind = LedRequest['kind']
-
-export type LedAnswer =
-  | { readonly kind: 'register'; readonly body: ResponseOf<typeof RegisterConsumer> }
-  | { readonly kind: 'heartbeat'; readonly body: ResponseOf<typeof ControllerHeartbeat> }
-  | { readonly kind: 'leave'; readonly body: ResponseOf<typeof UnregisterConsumer> }
-
-/** A partition with where it starts. */
-export interface LedLease extends Lease {
-  readonly name: string
-  /** -1: nothing is committed, and the controller knows no policy for it. */
-  readonly offset: number
-  /** The rewind that led here; null: none did. */
-  readonly rewind: { readonly id: number; readonly by: string; readonly reason: string } | null
-  /** Of a bounded replay. */
-  readonly window: { readonly until: number; readonly resume: number } | null
-}
-
-export type LedEvent =
-  | Exclude<MemberEvent<LedAnswer>, { on: 'unanswered' }>
-  | { readonly on: 'unanswered'; readonly kind: LedRequestKind }
-  /** Leases of a `halt` are stopped. */
-  | { readonly on: 'halted'; readonly leases: readonly Lease[] }
-
-export type LedAction =
-  | Exclude<MemberAction<LedRequest>, { do: 'assign' }>
-  | { readonly do: 'assign'; readonly leases: readonly LedLease[] }
-  /** Stop these where they are and commit that, then tell `halted`: they are about to be moved. */
-  | { readonly do: 'halt'; readonly leases: readonly Lease[] }
-  /** What was halted goes on here. */
-  | { readonly do: 'move'; readonly leases: readonly LedLease[] }
-
-export interface LedConfig {
-  readonly instanceId: string | null
-  readonly sessionTimeoutMs: number
-  /** How long the controller waits for this member. */
-  readonly registerTimeoutMs: number
-  /** As RegisterConsumer numbers it. */
-  readonly startFrom: number
-}
-
-export type LedPhase =
-  /** Nothing was asked yet. `start` leads to joining. */
-  | 'idle'
-  /** Owns nothing and registers without a membership, until answered. Success leads to member. */
-  | 'joining'
-  /** Heartbeats, registers as it is told, owns. UNKNOWN_MEMBER_ID leads to joining, `overdue` to overdue. */
-  | 'member'
-  /** A handler was too slow: everything was given up, the leave is on its way. `caughtUp` leads to joining. */
-  | 'overdue'
-  /** `close` was told; the leave is sent until it is answered. Leads to left. */
-  | 'leaving'
-  /** Final. */
-  | 'left'
-  /** The controller refused for good. Final, but for `close`, which leads to left. */
-  | 'failed'
-
-export interface LedMember extends MemberView {
-  readonly config: LedConfig
-  readonly subscription: Subscription
-  readonly phase: LedPhase
-  /** Of `owned`: another's from the last round on, not yet given up. */
-  readonly recalled: Leases
-  /** Of `owned`: stopped, or being stopped, to be moved by a rewind. */
-  readonly halted: Leases
-  /** Of `halted`: not yet stopped. */
-  readonly stopping: Leases
-  /** There is something to register for. */
-  readonly mustRegister: boolean
-  /** What the registration that is out keeps; null: none is out. */
-  readonly registering: Leases | null
-  readonly registeredAt: number
-  readonly beatOut: boolean
-  readonly beatAt: number
-  readonly leaveOut: boolean
-  readonly heartbeatIntervalMs: number
-  /** When the next heartbeat is due; when requests may be sent again after a failure. */
-  readonly nextBeatAt: number
-  readonly retryAt: number
-}
-
-export type LedFact =
-  | { readonly is: 'changed'; readonly to: Partial<LedMember> }
-  | { readonly is: 'granted'; readonly leases: readonly Lease[] }
-  | { readonly is: 'gone'; readonly leases: Leases }
-  | { readonly is: 'failed'; readonly at: number }
-
-export const retryBackoffMs = 50
-export const retryBackoffMaxMs = 2_000
-const firstIntervalMs = 5_000
 /** A heartbeat that is answered at once without news was replaced: not a reason to hurry. */
 const calmMs = 100
-const never = Infinity
-
-export function ledMember(config: LedConfig, subscription: Subscription): LedMember {
-  return {
-    config,
-    subscription,
-    memberId: '',
-    phase: 'idle',
-    epoch: -1,
-    owned: noLeases,
-    recalled: noLeases,
-    halted: noLeases,
-    stopping: noLeases,
-    mustRegister: false,
-    registering: null,
-    registeredAt: -Infinity,
-    beatOut: false,
-    beatAt: -Infinity,
-    leaveOut: false,
-    heartbeatIntervalMs: firstIntervalMs,
-    nextBeatAt: never,
-    retryAt: -Infinity,
-    lastGoodAt: -Infinity,
-    wakeAt: never,
-    failures: 0
-  }
-}
 
 export interface LedDecision {
   readonly facts: readonly LedFact[]
@@ -570,39 +450,4 @@ function byTopic(leases: Leases): { topicId: string; partitions: number[] }[] {
     else topics.set(topic, [partition])
   }
   return [...topics].map(([topicId, partitions]) => ({ topicId, partitions }))
-}
-
-export function applyLed(member: LedMember, fact: LedFact): LedMember {
-  switch (fact.is) {
-    case 'changed':
-      return { ...member, ...fact.to }
-    case 'granted':
-      return { ...member, owned: new Map([...member.owned, ...leasesOf(fact.leases)]) }
-    case 'gone': {
-      const { owned, recalled, halted, stopping } = member
-      return {
-        ...member,
-        owned: without(owned, fact.leases),
-        recalled: without(recalled, fact.leases),
-        halted: without(halted, fact.leases),
-        stopping: without(stopping, fact.leases)
-      }
-    }
-    case 'failed': {
-      const backoff = Math.min(retryBackoffMaxMs, retryBackoffMs * 2 ** member.failures)
-      return { ...member, failures: member.failures + 1, retryAt: fact.at + backoff }
-    }
-    default:
-      return unreachable(fact)
-  }
-}
-
-/** What holds after every step. */
-export function checkLed(member: LedMember): void {
-  const { phase, owned, recalled, halted, stopping, epoch } = member
-  for (const key of recalled.keys()) assert(owned.has(key), 'what is recalled is owned')
-  for (const key of halted.keys()) assert(owned.has(key), 'what is halted is owned')
-  for (const key of stopping.keys()) assert(halted.has(key), 'what is stopping is halted')
-  assert(phase === 'member' || owned.size === 0, 'only a member owns partitions')
-  assert((phase === 'member') === epoch >= 0, 'a member has a generation, and nobody else')
 }
