@@ -132,11 +132,15 @@ export class Assignment {
    * What was processed, as it goes into a transaction, now. Throws TRANSACTION_ABORTED when a record that was
    * handed out for it comes again, because its partition jumped or is another's now: its work must not be committed.
    */
-  transactionOffsets(group: string, as: CommitIdentity | undefined): TransactionOffsets {
+  transactionOffsets(
+    group: string,
+    as: CommitIdentity | undefined,
+    done: boolean
+  ): TransactionOffsets {
     const all = [...this.#byKey.values()]
     const stale = this.#endedInTransaction ?? all.find(playhead => playhead.voidInTransaction)
     this.#endedInTransaction = undefined
-    for (const playhead of all) playhead.nextTransaction()
+    for (const playhead of all) playhead.nextTransaction(done)
     if (stale !== undefined) throw staleInTransaction(stale)
     return {
       group,
@@ -156,7 +160,7 @@ export class Assignment {
   }
 
   #end(playhead: Playhead, lost: boolean): void {
-    if (playhead.transactionEpoch >= 0) this.#endedInTransaction = playhead
+    if (playhead.inTransaction) this.#endedInTransaction = playhead
     playhead.end(lost)
     this.#host.forget(playhead)
     this.#host.commits?.forget(playhead)

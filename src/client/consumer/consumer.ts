@@ -143,9 +143,9 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
         `offsets go into a transaction from a consumer with a group and commit: 'manual'`
       )
     }
-    this.#delivery.reader?.reportInHand()
+    const done = this.#delivery.reader?.reportInHand() ?? true
     this.#rewinder?.transactional()
-    return this.#assignment.transactionOffsets(group, this.#group?.identity)
+    return this.#assignment.transactionOffsets(group, this.#group?.identity, done)
   }
 
   // Positions

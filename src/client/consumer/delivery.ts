@@ -28,8 +28,8 @@ export interface Reader {
   readonly name: string
   /** Since when (monotonic ms) the application has had the oldest of what it has in hand; Infinity: nothing. */
   inHandSince(): number
-  /** The application says that it is done with what it has in hand. */
-  reportInHand(): void
+  /** The application says that it is done with what it has in hand. False: that cannot be said of it. */
+  reportInHand(): boolean
   /** Another reader begins. False: this one is still at work. */
   yields(): boolean
 }

@@ -94,6 +94,8 @@ export class Playhead implements TopicPartition {
   logStart = -1
   /** The epoch of what was first handed out since offsets were last taken for a transaction; -1: nothing was. */
   transactionEpoch = -1
+  /** Where it stood when they were: while it stands there nothing was handed out since. -1: what was in hand still is. */
+  #takenAt = -1
   /** Reports of work that an older epoch did: dropped. */
   droppedReports = 0
   /** A handler occupies it: what is buffered has to wait (`run`). */
@@ -267,17 +269,28 @@ export class Playhead implements TopicPartition {
   /** The application has something of it. */
   handOut(): void {
     this.#inHand += 1
-    if (this.transactionEpoch < 0) this.transactionEpoch = this.epoch
+    if (this.inTransaction) return
+    this.transactionEpoch = this.epoch
+    this.#takenAt = -1
+  }
+
+  /** Whether something was handed out since offsets were last taken for a transaction. */
+  get inTransaction(): boolean {
+    return this.transactionEpoch >= 0 && (this.#takenAt < 0 || this.position !== this.#takenAt)
   }
 
   /** Whether something was handed out for the transaction that a jump, or losing the partition, has made void. */
   get voidInTransaction(): boolean {
-    return this.transactionEpoch >= 0 && (this.transactionEpoch !== this.epoch || !this.alive)
+    return this.inTransaction && (this.transactionEpoch !== this.epoch || !this.alive)
   }
 
-  /** The offsets of a transaction are taken: what is handed out from now on belongs to the next. */
-  nextTransaction(): void {
+  /**
+   * The offsets of a transaction are taken: what is handed out from now on belongs to the next, with what is in hand
+   * unless that is `done`. (A batch may be in hand record by record, without a word of each.)
+   */
+  nextTransaction(done: boolean): void {
     this.transactionEpoch = this.#inHand > 0 ? this.epoch : -1
+    this.#takenAt = done ? this.position : -1
   }
 
   /** It has given it back, processed or not. */
@@ -321,6 +334,8 @@ export class Playhead implements TopicPartition {
   }
 
   #void(why: JumpReason | 'lost'): void {
+    if (!this.inTransaction) this.transactionEpoch = -1
+    this.#takenAt = -1
     this.epoch += 1
     this.#voided = why
     this.#dropBuffer()

@@ -36,9 +36,10 @@ export class RecordReader<K, V>
     return this.#done
   }
 
-  reportInHand(): void {
-    if (this.#walk === undefined || this.#offset < 0) return
+  reportInHand(): boolean {
+    if (this.#walk === undefined || this.#offset < 0) return true
     this.#walk.playhead.report(this.#walk.epoch, this.#offset + 1, this.#leaderEpoch)
+    return true
   }
 
   [Symbol.asyncIterator](): this {
@@ -168,10 +169,11 @@ export class BatchReader<K, V> implements AsyncIterableIterator<Batch<K, V>, und
     return this.#done
   }
 
-  reportInHand(): void {
+  reportInHand(): boolean {
     const batch = this.#batch
-    if (batch === undefined) return
+    if (batch === undefined) return true
     batch.playhead.report(batch.epoch, batch.nextOffset, batch.leaderEpoch)
+    return true
   }
 
   [Symbol.asyncIterator](): this {
@@ -269,10 +271,11 @@ export class PollReader<K, V> implements Reader {
     return true
   }
 
-  reportInHand(): void {
+  reportInHand(): boolean {
     for (const { playhead, epoch, offset, leaderEpoch } of this.#inHand) {
       playhead.report(epoch, offset, leaderEpoch)
     }
+    return true
   }
 
   async poll(options: PollOptions): Promise<ConsumerRecord<K, V>[]> {

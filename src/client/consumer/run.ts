@@ -74,7 +74,9 @@ export class Runner<K, V> implements Reader {
   }
 
   /** What handlers have is not processed before they end. */
-  reportInHand(): void {}
+  reportInHand(): boolean {
+    return false
+  }
 
   async run(signal: AbortSignal | undefined): Promise<void> {
     this.#delivery.claim(this)

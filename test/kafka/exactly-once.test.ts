@@ -1,0 +1,115 @@
+/**
+ * Consume, transform, produce, exactly once: offsets and results in one transaction, while members come and go, and
+ * across a rewind, on a real Kafka (invariants.md, W16).
+ */
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import type { GroupOptions } from '../../src/client/consumer/options.ts'
+import { type Consumer, PlayheadError } from '../../src/index.ts'
+import { kafka } from './cluster.ts'
+import { range } from './rewind/reading.ts'
+import { type Scene, Stage } from './rewind/scene.ts'
+import { eventually } from './rewind/team.ts'
+
+const stage = new Stage(kafka)
+after(() => stage.close())
+
+const classic = { protocol: 'classic' } as const
+
+/** Copies a topic to another in transactions, and after one that failed begins again at what is committed. */
+class Copier {
+  readonly consumer: Consumer
+  aborted = 0
+  readonly #loop: Promise<void>
+  #closing = false
+
+  constructor(s: Scene, options: Partial<GroupOptions>, name: string, copies: string) {
+    const { group, topic } = s
+    const all = { group, topics: [topic], commit: 'manual', rewindCheckMs: 100 } as const
+    this.consumer = stage.client.consumer({ ...all, ...options })
+    this.#loop = this.#copy(s, copies, `${group}-${name}`)
+  }
+
+  async #copy(s: Scene, copies: string, transactionalId: string): Promise<void> {
+    const producer = stage.client.producer({ transactionalId })
+    while (!this.#closing) {
+      const records = await this.consumer.poll({ maxRecords: 7, timeoutMs: 200 })
+      if (records.length === 0) continue
+      try {
+        await producer.transaction(async tx => {
+          await tx.sendMany(
+            copies,
+            records.map(({ partition, offset }) => ({
+              value: Buffer.from(`${partition}@${offset}`)
+            }))
+          )
+          await tx.commitOffsets(this.consumer)
+        })
+      } catch (error) {
+        if (!(error instanceof PlayheadError)) throw error
+        this.aborted += 1
+        await this.#backToCommitted(s)
+      }
+    }
+    await producer.close()
+  }
+
+  async #backToCommitted(s: Scene): Promise<void> {
+    const committed = await stage.admin.offsets(s.group)
+    for (const { topic, partition } of this.consumer.assignment) {
+      const at = committed.find(c => c.partition === partition)?.offset ?? 0
+      // Given up meanwhile: its next owner begins there by itself.
+      const ours = this.consumer.assignment.some(tp => tp.partition === partition)
+      if (ours) this.consumer.seek({ topic, partition, offset: at })
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true
+    await this.#loop
+    await this.consumer.close()
+  }
+}
+
+async function readCopies(copies: string): Promise<string[]> {
+  const assign = [{ topic: copies, partition: 0, offset: 0 }]
+  const reader = stage.client.consumer({ assign, fetchMaxWaitMs: 50 })
+  const found: string[] = []
+  for (;;) {
+    const records = await reader.poll({ timeoutMs: 1_000 })
+    if (records.length === 0) break
+    for (const { value } of records) found.push(String(value))
+  }
+  await reader.close()
+  return found
+}
+
+for (const [name, options] of [
+  ['cooperative', classic],
+  ['eager', { ...classic, assignors: ['range'] }],
+  ['KIP-848', { protocol: 'consumer' }]
+] as const) {
+  test(`${name}: consume, transform, produce: each record is copied once across rebalances, and as often as rewound`, async t => {
+    const s = await stage.scene(4, 300)
+    const copies = `${s.topic}-copies`
+    await stage.admin.createTopics([{ topic: copies, partitions: 1 }])
+    const first = new Copier(s, options, 'first', copies)
+    const copiers = [first]
+    t.after(() => Promise.all(copiers.map(copier => copier.close())))
+    await eventually(() => first.consumer.assignment.length === 4, 'all four')
+    const second = new Copier(s, options, 'second', copies)
+    copiers.push(second)
+    await eventually(() => second.consumer.assignment.length === 2, 'two')
+    await s.settled(4, 300)
+    const once = [0, 1, 2, 3].flatMap(p => range(0, 300).map(offset => `${p}@${offset}`)).sort()
+    assert.deepEqual((await readCopies(copies)).sort(), once)
+
+    const target = [{ topic: s.topic, partition: 1, offset: 250 }]
+    await s.rewind(target)
+    await second.close()
+    copiers.pop()
+    await s.settled(4, 300)
+    const again = range(250, 300).map(offset => `1@${offset}`)
+    assert.deepEqual((await readCopies(copies)).sort(), [...once, ...again].sort())
+  })
+}
