@@ -363,3 +363,73 @@ for (const initialRebalanceDelayMs of [0, 3_000]) {
     )
   })
 }
+
+const id = fc.constantFrom('', 'x', 'client-id-1', 'client-id-2', 'client-id-3', 'i-id-1', 'i-id-2')
+const odd = fc.record({
+  do: fc.constantFrom('join', 'join', 'sync', 'sync', 'beat', 'leave', 'time', 'committed'),
+  memberId: id,
+  groupInstanceId: fc.option(fc.constant('i')),
+  generationId: fc.integer({ min: -1, max: 4 }),
+  version: fc.constantFrom(2, 5, 9),
+  protocol: fc.nat({ max: 1 }),
+  ms: fc.constantFrom(0, 11_000, 31_000)
+})
+
+test('whatever clients say they are, every request is answered once, and the group can be replayed', () => {
+  fc.assert(
+    fc.property(fc.array(odd, { maxLength: 60 }), requests => {
+      const { stage } = new Run(0, {})
+      const open = new Set<number>()
+      const tell = (event: ClassicEvent) => {
+        for (const effect of stage.tell(event).effects) {
+          if (effect.kind === 'answer') assert(open.delete(effect.ticket), 'each is answered once')
+        }
+        stage.assertReplays()
+      }
+      for (const [ticket, one] of requests.entries()) {
+        const { memberId, groupInstanceId, generationId, version } = one
+        const by = { groupId: 'g', memberId, groupInstanceId, generationId }
+        if (!['time', 'committed'].includes(one.do)) open.add(ticket)
+        switch (one.do) {
+          case 'join': {
+            const joining = {
+              sessionTimeoutMs,
+              rebalanceTimeoutMs,
+              protocolType: 'consumer',
+              reason: null
+            }
+            const request = { ...by, ...joining, protocols: protocols[one.protocol] ?? [] }
+            tell({ kind: 'join', ticket, version, client: { id: 'client', host: '/h' }, request })
+            break
+          }
+          case 'sync': {
+            const assignments = [{ memberId, assignment: Buffer.from('a') }]
+            const request = { ...by, assignments, protocolType: null, protocolName: null }
+            tell({ kind: 'sync', ticket, request })
+            break
+          }
+          case 'beat':
+            tell({ kind: 'heartbeat', ticket, request: by })
+            break
+          case 'leave': {
+            const members = [{ memberId, groupInstanceId, reason: null }]
+            tell({ kind: 'leave', ticket, version, request: { groupId: 'g', memberId, members } })
+            break
+          }
+          case 'committed':
+            tell({ kind: 'committed', memberId })
+            break
+          case 'time':
+            stage.nowMs += one.ms
+            tell({ kind: 'time' })
+        }
+      }
+      for (let round = 0; round < 40; round++) {
+        stage.nowMs += 20_000
+        tell({ kind: 'time' })
+      }
+      assert.deepEqual([open.size, stage.state.members.size], [0, 0])
+    }),
+    { numRuns: 500, includeErrorInReport: true }
+  )
+})

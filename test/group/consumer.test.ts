@@ -330,3 +330,49 @@ test('whatever happens, a partition has one owner, epochs rise, and the group co
     { numRuns: 400, includeErrorInReport: true }
   )
 })
+
+const id = fc.constantFrom('a', 'b', 'c', '__proto__')
+const odd = fc.record({
+  memberId: id,
+  memberEpoch: fc.integer({ min: -2, max: 8 }),
+  instanceId: fc.option(fc.constantFrom('i', 'j', '__proto__')),
+  names: fc.option(fc.subarray(['t0', 't1', 'none'])),
+  pattern: fc.option(fc.constantFrom('', 't.*')),
+  serverAssignor: fc.option(fc.constantFrom('range', 'uniform')),
+  owned: fc.option(fc.array(fc.tuple(fc.nat({ max: 2 }), fc.integer({ min: -1, max: 9 })))),
+  passMs: fc.constantFrom(0, 10_000, 31_000)
+})
+
+test('whatever members say they are and own, the group holds together and can be replayed', () => {
+  fc.assert(
+    fc.property(fc.array(odd, { maxLength: 40 }), heartbeats => {
+      const { stage } = new Run(0)
+      const ids = ['t0', 't1'].map(topic => stage.topics.create(topic, 3).id)
+      for (const [ticket, one] of heartbeats.entries()) {
+        const said = (one.owned ?? []).map(([topic, partition]) => ({
+          topicId: ids[topic] ?? 'AAAAAAAAAAAAAAAAAAAAAA',
+          partitions: [partition]
+        }))
+        const request = {
+          groupId: 'g',
+          memberId: one.memberId,
+          memberEpoch: one.memberEpoch,
+          instanceId: one.memberEpoch === -2 ? (one.instanceId ?? 'i') : one.instanceId,
+          rackId: null,
+          rebalanceTimeoutMs: 30_000,
+          subscribedTopicNames: one.names,
+          subscribedTopicRegex: one.pattern,
+          serverAssignor: one.serverAssignor,
+          topicPartitions: one.owned === null ? null : said
+        }
+        const client = { id: 'client', host: '/here' }
+        const { effects } = stage.tell({ kind: 'heartbeat', ticket, version: 1, client, request })
+        assert.equal(effects.filter(({ kind }) => kind === 'answer').length, 1)
+        stage.assertReplays()
+        stage.nowMs += one.passMs
+        stage.tell({ kind: 'time' })
+      }
+    }),
+    { numRuns: 300, includeErrorInReport: true }
+  )
+})

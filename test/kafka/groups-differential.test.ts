@@ -24,7 +24,7 @@ import { kafka } from './cluster.ts'
 
 const env = nodeEnv({ cpu: nodeCpu() })
 const seed = Number(process.env['PLAYHEAD_SEED'] ?? 20_261_130)
-const groups = Number(process.env['PLAYHEAD_GROUPS'] ?? 10)
+const groups = Number(process.env['PLAYHEAD_GROUPS'] ?? 4)
 const slots = 4
 
 /** A client on one side. */

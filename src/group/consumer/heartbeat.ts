@@ -37,7 +37,7 @@ export function refusedHeartbeat([errorCode, errorMessage]: Refusal): HeartbeatA
 export function heartbeat(turn: ConsumerTurn, event: Heartbeat): void {
   const { request, ticket } = event
   const refusal =
-    request.memberEpoch < 0 ? leave(turn, event) : (join(turn, event) ?? stay(turn, event))
+    request.memberEpoch < 0 ? leave(turn, event) : (admit(turn, event) ?? stay(turn, event))
   if (refusal !== undefined) turn.answer(ticket, refusedHeartbeat(refusal))
 }
 
@@ -88,8 +88,8 @@ export function malformedHeartbeat(
   return undefined
 }
 
-/** A new member, or one that comes back: afterwards the member is in the group. */
-function join(turn: ConsumerTurn, { request }: Heartbeat): Refusal | undefined {
+/** Whether the heartbeat is one of a member, or of one that may become a member; undefined: it is. */
+function admit(turn: ConsumerTurn, { request }: Heartbeat): Refusal | undefined {
   const { state: group, world } = turn
   const { memberId, memberEpoch, instanceId } = request
   if (memberEpoch === 0 && !group.members.has(memberId) && !isFilled(group, instanceId)) {
@@ -175,6 +175,7 @@ function takeOver(turn: ConsumerTurn, before: Member, memberId: string): void {
   const current = { epoch: 0, previousEpoch: 0, state: 'stable', revoking: new Map() } as const
   turn.become({ kind: 'current', memberId, assigned, ...current })
   turn.become({ kind: 'heard', memberId, sessionEndsMs })
+  turn.become({ kind: 'revokeBy', memberId, revokeByMs: null })
 }
 
 /** The member is let in: takes up what it says, brings it nearer to its target, answers. */

@@ -57,6 +57,10 @@ export const consumerMachine: ConsumerMachine = {
     let owned = 0
     for (const partitions of group.owners.values()) owned += partitions.size
     assert(owned === held, 'a partition has one owner, which holds it')
+    for (const [instanceId, memberId] of group.statics) {
+      const known = group.members.get(memberId)?.subscription.instanceId
+      assert(known === instanceId, 'an instance id is that of its member')
+    }
   },
 
   size: group => group.members.size,

@@ -173,6 +173,8 @@ export function applyConsumer(group: ConsumerGroup, fact: ConsumerFact): Consume
     case 'member': {
       const { memberId, instanceId, topics, pattern } = fact.subscription
       const wishes = JSON.stringify([topics, pattern])
+      const past = group.members.get(memberId)?.subscription.instanceId ?? null
+      if (past !== null && group.statics.get(past) === memberId) group.statics.delete(past)
       change(group, memberId, { subscription: fact.subscription, wishes })
       if (instanceId !== null) group.statics.set(instanceId, memberId)
       return group
