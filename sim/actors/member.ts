@@ -11,6 +11,14 @@ import type { Process } from '../world/process.ts'
 import { type Program, sleep } from '../world/world.ts'
 import { mustSettle, rest, type Stage } from './stage.ts'
 
+/** What members of a world speak. */
+const protocols = {
+  log: 'consumer',
+  groups: 'consumer',
+  classic: 'classic',
+  controller: 'controller'
+} as const
+
 /** How long closing may take at most. */
 const closeMs = 20_000
 
@@ -55,7 +63,7 @@ class Membership {
     this.#consumer = new Consumer(this.#cluster, {
       group: plan.group,
       topics: plan.topics,
-      protocol: stage.plan.world === 'groups' ? 'consumer' : 'classic',
+      protocol: protocols[stage.plan.world],
       commit: plan.commit,
       commitIntervalMs: plan.commitIntervalMs,
       sessionTimeoutMs: stage.plan.sessionTimeoutMs,

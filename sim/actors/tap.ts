@@ -7,14 +7,26 @@
 import { BrokerCluster } from '../../src/broker/cluster.ts'
 import type { Context } from '../../src/broker/handler.ts'
 import { ConsumerGroupHeartbeat } from '../../src/protocol/api/consumer-group-heartbeat.ts'
+import { ControllerHeartbeat } from '../../src/protocol/api/controller-heartbeat.ts'
 import { Heartbeat } from '../../src/protocol/api/heartbeat.ts'
 import { OffsetCommit } from '../../src/protocol/api/offset-commit.ts'
+import { RegisterConsumer } from '../../src/protocol/api/register-consumer.ts'
 import { parseCommit, parseEntry } from '../../src/protocol/embedded/rewind-envelope.ts'
+import { KafkaError } from '../../src/protocol/errors.ts'
 import type { Api, RequestRead, ResponseWritten } from '../../src/protocol/schema.ts'
+import { sequenceOf } from '../../src/client/led.ts'
 import type { Process } from '../world/process.ts'
 import type { World } from '../world/world.ts'
 
 const ledgerSuffix = '.rewind'
+
+/** Answers to a heartbeat from which a member knows that it is one. */
+const lively: readonly number[] = [
+  KafkaError.NONE,
+  KafkaError.GROUP_CHANGED,
+  KafkaError.TOPICS_CHANGED,
+  KafkaError.PARTITIONS_REWOUND
+]
 
 /** One run's view of its broker; a broker that is restarted keeps it. */
 export class Tap {
@@ -22,6 +34,8 @@ export class Tap {
   /** What the coordinator last told each member to own, per group. */
   readonly #told = new Map<string, Map<string, readonly string[]>>()
   readonly #topicNames = new Map<string, string>()
+  /** What is known of each partition's newest rewind by a controller. */
+  readonly #rewinds = new Map<string, string>()
   #commits = 0
 
   constructor(world: World) {
@@ -52,10 +66,77 @@ export class Tap {
         reply as ResponseWritten<typeof ConsumerGroupHeartbeat>,
         context
       )
+    } else if (api === ControllerHeartbeat) {
+      const { errorCode } = reply as ResponseWritten<typeof ControllerHeartbeat>
+      if (lively.includes(errorCode))
+        this.#world.saw(process, { k: 'heartbeat', member: context.clientId })
+    } else if (api === RegisterConsumer) {
+      this.#registered(
+        process,
+        request as RequestRead<typeof RegisterConsumer>,
+        reply as ResponseWritten<typeof RegisterConsumer>,
+        context
+      )
     } else if (api === Heartbeat) {
       const { errorCode } = reply as ResponseWritten<typeof Heartbeat>
       if (errorCode === 0) this.#world.saw(process, { k: 'heartbeat', member: context.clientId })
     }
+  }
+
+  /** Rewinds of groups that a controller leads, once they are stored: as entries of a ledger. */
+  rewinds(process: Process, groupId: string, { cluster }: Context): void {
+    const members = cluster.groups.get(groupId)?.members
+    if (members?.type !== 'controller') return
+    for (const of of members.state.rewinds.values()) {
+      for (const rewind of of.values()) {
+        const { topic, partition, id, target, state, until, resume } = rewind
+        const now = state === 'waiting' ? 'pending' : 'done'
+        const tp = `${topic}:${partition}`
+        const key = `${groupId} ${tp}`
+        if (this.#rewinds.get(key) === `${id} ${now}`) continue
+        this.#rewinds.set(key, `${id} ${now}`)
+        cluster.groups.settled.then(
+          () => {
+            if (process.dead) return
+            this.#world.saw(process, {
+              k: 'ledger',
+              group: groupId,
+              tp,
+              id: sequenceOf(id),
+              target,
+              state: now,
+              ...(until >= 0 && { window: { until, resume } })
+            })
+          },
+          () => {}
+        )
+      }
+    }
+  }
+
+  #registered(
+    process: Process,
+    { groupId }: RequestRead<typeof RegisterConsumer>,
+    reply: ResponseWritten<typeof RegisterConsumer>,
+    context: Context
+  ): void {
+    if (reply.errorCode !== KafkaError.NONE) return
+    const member = context.clientId
+    this.#world.saw(process, { k: 'heartbeat', member })
+    const mine = reply.partitions.flatMap(({ topic, partitions }) =>
+      partitions.map(({ partition }) => `${topic}:${partition}`)
+    )
+    this.#tell(process, groupId, member, mine)
+  }
+
+  #tell(process: Process, groupId: string, member: string, mine: readonly string[]): void {
+    const told = this.#told.get(groupId) ?? new Map<string, readonly string[]>()
+    this.#told.set(groupId, told)
+    told.delete(member)
+    told.set(member, mine)
+    const owners: Record<string, string> = {}
+    for (const [name, tps] of told) for (const tp of tps) owners[tp] = name
+    this.#world.saw(process, { k: 'group.gen', group: groupId, gen: 0, owners })
   }
 
   /** A commit is being handled: what became of it shows later, unless the broker ends before. */
@@ -124,17 +205,10 @@ export class Tap {
     const member = context.clientId
     this.#world.saw(process, { k: 'heartbeat', member })
     if (!reply.assignment) return
-    const told = this.#told.get(groupId) ?? new Map<string, readonly string[]>()
-    this.#told.set(groupId, told)
     const mine = reply.assignment.topicPartitions.flatMap(({ topicId, partitions }) =>
       partitions.map(partition => `${this.#nameOf(topicId, context)}:${partition}`)
     )
-    told.delete(member)
-    told.set(member, mine)
-    const owners: Record<string, string> = {}
-    for (const [name, tps] of told) for (const tp of tps) owners[tp] = name
-    const gen = 0
-    this.#world.saw(process, { k: 'group.gen', group: groupId, gen, owners })
+    this.#tell(process, groupId, member, mine)
   }
 
   #nameOf(topicId: string, { cluster }: Context): string {
@@ -174,6 +248,8 @@ export function putTap(process: Process, tap: Tap): void {
     if (found === undefined) return reply
     const { process: its, tap: seen } = found
     seen.traced(handler.api, request, reply, context)
+    const { groupId } = request as { readonly groupId?: unknown }
+    if (typeof groupId === 'string') seen.rewinds(its, groupId, context)
     if (handler.api === OffsetCommit) {
       const asked = request as unknown as RequestRead<typeof OffsetCommit>
       const done = Promise.resolve(reply)

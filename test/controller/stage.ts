@@ -352,6 +352,7 @@ export class Stage {
   }
 
   #registered(who: string, { kept }: Waiting, answer: RegisterAnswer): void {
+    const news = new Set((answer.rewinds ?? []).map(({ rewindId }) => rewindId))
     const actor = this.actor(who)
     const { errorCode, memberId = '', generationId = -1 } = answer
     if (errorCode !== KafkaError.NONE && errorCode !== KafkaError.OFFSET_OUT_OF_RANGE) {
@@ -367,9 +368,12 @@ export class Stage {
         const key = `${topic}:${partition}`
         const before = kept.has(key) ? actor.owned.get(key) : undefined
         owned.set(key, before ?? { offset, rewindId, since: generationId })
-        const window = until === undefined || until < 0 ? '' : ` until ${until} then ${resume}`
+        const window =
+          until === undefined || until < 0 || offset >= until
+            ? ''
+            : ` until ${until} then ${resume}`
         if (before !== undefined) return `${partition} goes on`
-        return `${partition} from ${offset}${rewindId > 0 ? ` by rewind ${rewindId}` : ''}${window}`
+        return `${partition} from ${offset}${news.has(rewindId) ? ` by rewind ${rewindId}` : ''}${window}`
       })
       return `${topic} [${list.join(', ')}]`
     })

@@ -33,7 +33,8 @@ import { refusalOf } from './membership.ts'
 import type { TopicIdPartition } from './offsets.ts'
 
 /** A partition, and where it starts; see LedLease. */
-export type PlacedPartition = TopicIdPartition & Pick<LedLease, 'offset' | 'rewind' | 'window'>
+export type PlacedPartition = TopicIdPartition &
+  Pick<LedLease, 'offset' | 'lastRewindId' | 'rewind' | 'window'>
 
 export interface LedHost {
   readonly cluster: Cluster
@@ -181,9 +182,9 @@ export class LedMembership {
   }
 
   #placed(lease: LedLease): PlacedPartition {
-    const { topic: topicId, name: topic, partition, offset, rewind, window } = lease
+    const { topic: topicId, name: topic, ...placed } = lease
     this.#names.set(topicId, topic)
-    return { topic, topicId, partition, offset, rewind, window }
+    return { topic, topicId, ...placed }
   }
 
   /** Whatever we own came with the name of its topic. */

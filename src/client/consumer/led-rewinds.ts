@@ -3,7 +3,7 @@
  * a rewind is to the application (`onRewind`, events, signals of handlers) is the `Rewinder`'s, as on every protocol;
  * where the partitions go, the controller has recorded.
  */
-import type { RewindEntry } from '../../protocol/embedded/rewind-envelope.ts'
+import { endOf, type RewindEntry } from '../../protocol/embedded/rewind-envelope.ts'
 import type { Clock } from '../../base/env.ts'
 import { sequenceOf } from '../led.ts'
 import type { Assignment } from './assignment.ts'
@@ -41,8 +41,16 @@ export class LedRewinds {
     for (const placed of partitions) {
       const playhead = assignment.get(placed)
       if (playhead === undefined) continue
-      if (placed.rewind !== null) entries.set(playhead, entryOf(placed))
-      else if (placed.window !== null) rewinder?.bound(playhead, placed.window)
+      // Its commits say after which rewind they come, as on every protocol.
+      const { lastRewindId: last, window, offset } = placed
+      const over = window !== null && offset >= window.until
+      if (placed.rewind !== null) {
+        entries.set(playhead, entryOf(placed))
+        continue
+      }
+      const sequence = sequenceOf(last)
+      if (last > 0) playhead.mark = { sequence: over ? endOf(sequence) : sequence, from: null }
+      if (window !== null && !over) rewinder?.bound(playhead, window)
     }
     rewinder?.take(entries)
   }

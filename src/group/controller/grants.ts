@@ -4,7 +4,7 @@ import type { Partitions } from '../assign/assignor.ts'
 import { commit, offsetOf } from '../offsets/offsets.ts'
 import type { Ticket } from '../machine.ts'
 import { put } from './by-partition.ts'
-import type { Lease, Leases, Member, Rewind } from './state.ts'
+import { type Lease, type Leases, type Member, type Rewind, lastRewindId } from './state.ts'
 import type { ControllerTurn, RegisterAnswer, RewindAnswer } from './world.ts'
 
 /** Leases in the making. */
@@ -168,14 +168,14 @@ export function answerRegistration(
     if (topic === undefined) return []
     const granted = [...of].filter(([, { moved }]) => !moved)
     if (granted.length === 0) return []
-    const list = granted.map(([partition, { rewindId }]) => {
+    const list = granted.map(([partition]) => {
       const { offset, epoch } = startOf(turn, member, { topicId, topic, partition })
       if (offset < 0 && !kept.get(topicId)?.has(partition)) unset = `${topic}-${partition}`
       return {
         partition,
         offset,
         leaderEpoch: epoch,
-        rewindId,
+        rewindId: lastRewindId(turn.state, topicId, partition),
         ...windowOf(turn, topicId, partition)
       }
     })
@@ -209,7 +209,7 @@ function rewindsOf(turn: ControllerTurn, { leases }: Member, kept: Partitions) {
 
 function windowOf(turn: ControllerTurn, topicId: string, partition: number) {
   const rewind = turn.state.rewinds.get(topicId)?.get(partition)
-  if (rewind === undefined || rewind.until < 0 || windowOver(turn, rewind)) return {}
+  if (rewind === undefined || rewind.state === 'waiting' || rewind.until < 0) return {}
   return { until: rewind.until, resume: rewind.resume }
 }
 

@@ -4,7 +4,14 @@ import { offsetOf } from '../offsets/offsets.ts'
 import { answerCall, decide, record } from './grants.ts'
 import { tell, wakeBy } from './news.ts'
 import { put } from './by-partition.ts'
-import { type Call, type CallLine, type Rewind, ownerOf, waitingRewind } from './state.ts'
+import {
+  type Call,
+  type CallLine,
+  type Rewind,
+  lastRewindId,
+  ownerOf,
+  waitingRewind
+} from './state.ts'
 import type { ControllerTurn, LogView, Move, Refusal, RewindAnswer } from './world.ts'
 
 const latest = -1
@@ -95,7 +102,9 @@ function resolve(turn: ControllerTurn, wish: Wish, id: number, event: Move): Rew
   const to = until >= 0 && until <= target ? Math.max(resume, 0) : target
   const by = (named || memberId || event.client.id).slice(0, longestWho)
   const said = { by, reason: reason.slice(0, longestReason), askedAtMs: world.wallMs }
-  return { topicId, topic, partition, id, target: to, from: committed, ...window, ...said, state }
+  const previousId = lastRewindId(group, topicId, partition)
+  const at = { topicId, topic, partition, id, previousId }
+  return { ...at, target: to, from: committed, ...window, ...said, state }
 }
 
 function wishesOf({ world }: ControllerTurn, { request }: Move): readonly Wish[] {

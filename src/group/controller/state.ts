@@ -105,6 +105,8 @@ export interface Rewind {
   readonly topic: string
   readonly partition: number
   readonly id: number
+  /** The last one before it that took place; 0: none. */
+  readonly previousId: number
   readonly target: number
   /** Where the group was: when it was asked for, and then when it took place; -1: nowhere. */
   readonly from: number
@@ -482,4 +484,11 @@ export function waitingRewind(
   if (group.waiting === 0) return undefined
   const rewind = group.rewinds.get(topicId)?.get(partition)
   return rewind?.state === 'waiting' ? rewind : undefined
+}
+
+/** The last rewind of a partition that took place; 0: none. */
+export function lastRewindId(group: ControllerGroup, topicId: string, partition: number): number {
+  const rewind = group.rewinds.get(topicId)?.get(partition)
+  if (rewind === undefined) return 0
+  return rewind.state === 'waiting' ? rewind.previousId : rewind.id
 }

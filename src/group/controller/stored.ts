@@ -86,6 +86,7 @@ export const StoredRewind = message({
     topic: string(),
     partition: int32(),
     id: int64(),
+    previousId: int64(),
     target: int64(),
     from: int64(),
     until: int64(),

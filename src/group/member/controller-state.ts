@@ -41,9 +41,11 @@ export interface LedLease extends Lease {
   readonly name: string
   /** -1: nothing is committed, and the controller knows no policy for it. */
   readonly offset: number
-  /** The rewind that led here; null: none did. */
+  /** The last rewind that took place; 0: none was. */
+  readonly lastRewindId: number
+  /** The rewind that led here, which is news to us; null: none is. */
   readonly rewind: { readonly id: number; readonly by: string; readonly reason: string } | null
-  /** Of a bounded replay. */
+  /** Of a bounded replay, also when it is over: the offset is not below `until` then. */
   readonly window: { readonly until: number; readonly resume: number } | null
 }
 

@@ -434,10 +434,10 @@ function* ledLeases(body: ResponseOf<typeof RegisterConsumer>): Generator<LedLea
   const asked = new Map(body.rewinds.map(rewind => [rewind.rewindId, rewind]))
   for (const { topicId, topic: name, partitions } of body.partitions) {
     for (const { partition, offset, rewindId: id, until, resume } of partitions) {
-      const { by = '', reason = '' } = asked.get(id) ?? {}
-      const rewind = id === 0 ? null : { id, by, reason }
+      const news = asked.get(id)
+      const rewind = news === undefined ? null : { id, by: news.by, reason: news.reason }
       const window = until < 0 ? null : { until, resume }
-      yield { topic: topicId, name, partition, offset, rewind, window }
+      yield { topic: topicId, name, partition, offset, lastRewindId: id, rewind, window }
     }
   }
 }

@@ -56,15 +56,15 @@ export const RegisterConsumer = api({
         /** Where to start, or for what the member kept: what is committed. -1: nothing is, and startFrom is none. */
         offset: int64(),
         leaderEpoch: int32(),
-        /** The rewind that this start comes from; 0: none. */
+        /** The last rewind of the partition that took place; 0: none was. It is news if `rewinds` lists it. */
         rewindId: int64(),
-        /** Bounded replay: at this offset it ends, -1: it isn't one … */
+        /** The last rewind was a bounded replay up to here, -1: it wasn't. It is over if `offset` is not below … */
         until: int64({ default: -1, tag: 0 }),
-        /** … and the group goes on here. */
+        /** … else the group goes on here from there. */
         resume: int64({ default: -1, tag: 1 })
       })
     }),
-    /** Who asked for the rewinds that starts come from, and why. */
+    /** Rewinds that starts come from, and that the member is told for the first time: who asked, and why. */
     rewinds: array({ rewindId: int64(), by: string(), reason: string() }, { tag: 0 })
   }
 })
