@@ -36,6 +36,7 @@ import {
   storedGroups
 } from './group-store.ts'
 import { type AnyMembers, type Group, newGroup, newMembers } from './group.ts'
+import { groupCount } from './limits.ts'
 import { readStored } from './stored.ts'
 
 /** Kafka's offsets.retention.check.interval.ms. */
@@ -123,10 +124,11 @@ export class GroupHost {
     return this.#durable
   }
 
-  /** The group, made with these members when it isn't there. */
+  /** The group, made with these members when it isn't there. Throws QUEUE_FULL when there are too many. */
   obtain(groupId: string, members: () => AnyMembers): Group {
     const there = this.#groups.get(groupId)
     if (there !== undefined) return there
+    if (this.#groups.size >= groupCount) this.#makeRoom()
     const group = newGroup(groupId, this.#keys.of(groupId), members())
     this.#groups.set(groupId, group)
     this.#putGroup(group)
@@ -322,6 +324,13 @@ export class GroupHost {
     }
   }
 
+  /** Groups of which nothing is left go before their time. */
+  #makeRoom(): void {
+    for (const group of this.#groups.values()) if (isNothing(group)) this.#drop(group)
+    if (this.#groups.size < groupCount) return
+    throw new PlayheadError('QUEUE_FULL', `there are ${groupCount} groups: delete some first`)
+  }
+
   #drop(group: Group): void {
     this.#groups.delete(group.id)
     this.#alarms.get(group)?.timer.cancel()
@@ -365,11 +374,13 @@ export class GroupHost {
         members.retainedFrom(topic, committedAtMs)
       )
       this.#apply(group, facts, this.#changes)
-      if (members.empty && offsets.committed.size === 0 && offsets.pending.size === 0) {
-        this.#drop(group)
-      }
+      if (isNothing(group)) this.#drop(group)
     }
     void this.#flush()
     this.#sweeping = this.#env.clock.after(retentionCheckMs, () => this.#sweep())
   }
+}
+
+function isNothing({ members, offsets }: Group): boolean {
+  return members.empty && offsets.committed.size === 0 && offsets.pending.size === 0
 }

@@ -31,3 +31,6 @@ export const fetchBytes = 55 * 1024 * 1024
 
 /** Of a compressed batch that must be looked into (security.md S4). */
 export const decompressedBytes = 64 * 1024 * 1024
+
+/** Groups of the cluster. Kafka has no limit, and a client makes one with each name that it thinks of. */
+export const groupCount = 20_000

@@ -8,6 +8,7 @@ import { nodeEnv } from '../../src/base/node/env.ts'
 import type { Changes } from '../../src/base/store.ts'
 import { GroupHost } from '../../src/broker/group-host.ts'
 import { ClassicMembers, ConsumerMembers } from '../../src/broker/group.ts'
+import { groupCount } from '../../src/broker/limits.ts'
 import type { HeartbeatAnswer } from '../../src/group/consumer/heartbeat.ts'
 import type { ConsumerEvent } from '../../src/group/consumer/machine.ts'
 import type { ClassicAnswer } from '../../src/group/classic/answers.ts'
@@ -207,4 +208,13 @@ test('a closed host leaves no timer, and who waits for other members is told', a
   stage.host.close()
   await assert.rejects(waiting, { code: 'CLOSED' })
   assert.equal(stage.clock.pending, 0)
+})
+
+test('there are only so many groups, and those of which nothing is left make room', async () => {
+  const { host, clock } = staged()
+  for (let n = 0; n < groupCount; n++) host.obtain(`g${n}`, () => new ClassicMembers())
+  assert(host.obtain('one more', () => new ClassicMembers()))
+  assert.equal([...host.all].length, 1)
+  await clock.advance(1)
+  host.close()
 })
