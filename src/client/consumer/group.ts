@@ -179,6 +179,7 @@ export class Group {
     const { topics } = settings
     const names = topics.filter(t => typeof t === 'string')
     const patterns = names.length < topics.length
+    this.#findCoordinators()
     const there = patterns ? await matchTopics(cluster, topics) : names
     const { topics: known } = await cluster.refresh({ topics: there })
     this.#before = new Set(there.filter(name => known.has(name)))
@@ -192,6 +193,17 @@ export class Group {
     this.#matched = there
     this.#matchLater()
     return { topics: there, regex: null }
+  }
+
+  /** Beside the look at the topics. Whoever needs one that is not found asks again. */
+  #findCoordinators(): void {
+    const { cluster, group, settings, closing } = this.#host
+    const { ledger } = settings.rewind ?? {}
+    for (const name of ledger === undefined ? [group] : [group, ledger]) {
+      cluster.coordinator({ group: name }, { signal: closing }).catch((error: unknown) => {
+        if (!(error instanceof PlayheadError)) throw error
+      })
+    }
   }
 
   #matchLater(): void {
