@@ -91,9 +91,9 @@ export interface GroupOptions<K = Buffer, V = Buffer> extends CommonOptions<K, V
   /** KIP-848: the coordinator's assignor, 'uniform' or 'range'. Default: the coordinator's. */
   readonly serverAssignor?: string
   /**
-   * Classic: how the leader assigns, best first; the group uses one that all its members offer. With 'range' or
-   * 'roundrobin' in it, partitions are given up before each rebalance. Default ['cooperative-sticky'], which Java's
-   * consumers offer by default, too.
+   * Classic: how the leader assigns, best first; the group uses one that all its members offer. With anything
+   * but 'cooperative-sticky' in it, partitions are given up before each rebalance. Default ['cooperative-sticky'], which
+   * Java's consumers offer by default, too; beside kafkajs it is ['RoundRobinAssigner'].
    */
   readonly assignors?: readonly AssignorName[]
   /**

@@ -29,7 +29,8 @@ import { type Lease, type Leases, leasesOf } from './protocol.ts'
 const assignors: Readonly<Record<AssignorName, Assignor>> = {
   'cooperative-sticky': assignUniform,
   range: assignRange,
-  roundrobin: assignRoundRobin
+  roundrobin: assignRoundRobin,
+  RoundRobinAssigner: assignRoundRobin
 }
 
 /** The metadata of each assignor that `member` offers. */

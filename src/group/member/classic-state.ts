@@ -14,9 +14,17 @@ import type { SyncGroup } from '../../protocol/api/sync-group.ts'
 import type { RequestOf, ResponseOf } from '../../protocol/schema.ts'
 import { type Leases, type MemberView, noLeases, type Subscription, without } from './protocol.ts'
 
-/** Assignors by their names in Kafka. Whoever offers only 'cooperative-sticky' keeps its partitions while it joins. */
-export type AssignorName = 'cooperative-sticky' | 'range' | 'roundrobin'
-export const assignorNames: readonly AssignorName[] = ['cooperative-sticky', 'range', 'roundrobin']
+/**
+ * Assignors by their names in groups. Whoever offers only 'cooperative-sticky' keeps its partitions while it joins.
+ * 'RoundRobinAssigner' is what kafkajs calls its own.
+ */
+export type AssignorName = 'cooperative-sticky' | 'range' | 'roundrobin' | 'RoundRobinAssigner'
+export const assignorNames: readonly AssignorName[] = [
+  'cooperative-sticky',
+  'range',
+  'roundrobin',
+  'RoundRobinAssigner'
+]
 
 /** What doesn't change while a member lives. */
 export interface ClassicMemberConfig {
