@@ -3,7 +3,7 @@ import { bootstrapOf, brokerActor, brokerNode, type BrokerActor } from './actors
 import { memberProgram } from './actors/member.ts'
 import { producerProgram } from './actors/producer.ts'
 import { readerProgram } from './actors/reader.ts'
-import { adminNode, adminProgram } from './actors/rewinder.ts'
+import { adminNode, adminProgram, askRewind } from './actors/rewinder.ts'
 import type { Stage } from './actors/stage.ts'
 import { Tap } from './actors/tap.ts'
 import { CallChecker } from './checkers/calls.ts'
@@ -66,7 +66,7 @@ export async function run(plan: Plan, options: RunOptions = {}): Promise<Outcome
     world,
     plan,
     bootstrap: bootstrapOf(plan.brokers),
-    ends: tp => liveness.endOf(tp),
+    liveness,
     healed: false,
     diskFailed: false,
     quiet: false,
@@ -109,6 +109,8 @@ async function play(stage: Stage, behind: () => string): Promise<void> {
   await heal(stage, broker)
   stage.quiet = true
   await allFinished(stage, namesOf(plan.producers), closeMs, 'closed')
+  await caughtUp(stage, behind)
+  for (const group of stage.liveness.groups) await rewindsInQuiet(stage, group)
   await caughtUp(stage, behind)
   stage.stopping = true
   await allFinished(stage, actors(plan), closeMs, 'closed')
@@ -168,6 +170,23 @@ async function heal(stage: Stage, broker: BrokerActor): Promise<void> {
     brokerDoes(stage, broker, running => running.startListener(id))
   }
   await world.run(5_000)
+}
+
+/** W9: with no fault about, a rewind is taken up at once. */
+async function rewindsInQuiet(stage: Stage, group: string): Promise<void> {
+  const { world, plan, liveness } = stage
+  if (world.violation !== undefined) return
+  const topics = plan.topics.map(({ name }) => name)
+  const checkMs = Math.max(...plan.members.map(({ rewindCheckMs }) => rewindCheckMs))
+  const withinMs = checkMs + 5_000
+  const what = { do: 'rewind', by: adminNode, group, topics, to: 0.7, until: null } as const
+  askRewind(stage, { ...what, atMs: 0, timeoutMs: 20_000 })
+  await world.run(withinMs, () => liveness.lastRewind === undefined)
+  const { lastRewind } = liveness
+  if (lastRewind === undefined) return
+  world.uncaught(
+    new Violation('W9', `a rewind of ${group} in all quiet ${lastRewind} after ${withinMs} ms`)
+  )
 }
 
 /** G7: every group gets to the end. */

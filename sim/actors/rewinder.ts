@@ -151,7 +151,7 @@ function wishesOf(stage: Stage, { topics }: RewindAction, to: number): Wish[] {
     .filter(({ name }) => topics.includes(name))
     .flatMap(({ name: topic, partitions }) =>
       Array.from({ length: partitions }, (_, partition) => {
-        const end = stage.ends(`${topic}:${partition}`)
+        const end = stage.liveness.endOf(`${topic}:${partition}`)
         return { topic, partition, offset: Math.floor(end * to) }
       })
     )

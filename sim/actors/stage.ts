@@ -1,4 +1,5 @@
 /** What all actors of a run share: the world, the plan, where the brokers are, and whether it is time to stop. */
+import type { LivenessChecker } from '../checkers/liveness.ts'
 import type { Plan } from '../plan/plan.ts'
 import type { Process } from '../world/process.ts'
 import { sleep, type World } from '../world/world.ts'
@@ -11,8 +12,8 @@ export interface Stage {
   healed: boolean
   /** Since the broker was started last, writes may have failed. */
   diskFailed: boolean
-  /** Behind the last acknowledged record of a partition. */
-  readonly ends: (tp: string) => number
+  /** Knows how far everybody is. */
+  readonly liveness: LivenessChecker
   /** Nothing is sent any more. */
   quiet: boolean
   /** Actors make nothing new any more, and close. */

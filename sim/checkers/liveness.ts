@@ -19,6 +19,8 @@ export class LivenessChecker implements Checker {
   /** Offsets of transactions that have not ended. */
   readonly #open = new Map<string, Map<Tp, number>>()
   readonly #txOf = new Map<string, string>()
+  /** What is wrong with each rewind; undefined: nothing. */
+  readonly #rewinds = new Map<string, string | undefined>()
 
   on(event: Happened): void {
     switch (event.k) {
@@ -36,6 +38,16 @@ export class LivenessChecker implements Checker {
       case 'tx':
         if (event.end !== 'committed') return
         for (const [tp, offset] of this.#open.get(event.tx) ?? []) this.#visible(tp, offset)
+        return
+      case 'rewind':
+        this.#rewinds.set(event.w, 'is not answered')
+        return
+      case 'rewind.ok':
+        this.#rewinds.set(event.w, event.superseded.length > 0 ? 'is superseded' : undefined)
+        return
+      case 'rewind.fail':
+      case 'rewind.info':
+        this.#rewinds.set(event.w, `ended with ${event.why}`)
         return
       case 'join':
         this.#members.set(event.member, { group: event.group, node: event.node, at: new Map() })
@@ -66,6 +78,15 @@ export class LivenessChecker implements Checker {
         return
       default:
     }
+  }
+
+  /** Of the rewind asked for last: what is wrong with it. */
+  get lastRewind(): string | undefined {
+    return [...this.#rewinds.values()].at(-1)
+  }
+
+  get groups(): readonly string[] {
+    return [...this.#groups]
   }
 
   /** Behind the last record that everybody must see. */
