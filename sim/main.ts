@@ -21,7 +21,7 @@ import { run } from './run.ts'
 import { forbidGlobals } from './world/forbid.ts'
 
 /** Worlds that are drawn unless some are named. */
-const usual: readonly WorldName[] = ['log', 'groups', 'groups']
+const usual: readonly WorldName[] = ['log', 'groups', 'groups', 'controller', 'classic']
 
 const { values: options } = parseArgs({
   options: {
