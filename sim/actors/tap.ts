@@ -9,8 +9,10 @@ import type { Context } from '../../src/broker/handler.ts'
 import { ConsumerGroupHeartbeat } from '../../src/protocol/api/consumer-group-heartbeat.ts'
 import { ControllerHeartbeat } from '../../src/protocol/api/controller-heartbeat.ts'
 import { Heartbeat } from '../../src/protocol/api/heartbeat.ts'
+import { JoinGroup } from '../../src/protocol/api/join-group.ts'
 import { OffsetCommit } from '../../src/protocol/api/offset-commit.ts'
 import { RegisterConsumer } from '../../src/protocol/api/register-consumer.ts'
+import { SyncGroup } from '../../src/protocol/api/sync-group.ts'
 import { parseCommit, parseEntry } from '../../src/protocol/embedded/rewind-envelope.ts'
 import { KafkaError } from '../../src/protocol/errors.ts'
 import type { Api, RequestRead, ResponseWritten } from '../../src/protocol/schema.ts'
@@ -77,7 +79,7 @@ export class Tap {
         reply as ResponseWritten<typeof RegisterConsumer>,
         context
       )
-    } else if (api === Heartbeat) {
+    } else if (api === Heartbeat || api === JoinGroup || api === SyncGroup) {
       const { errorCode } = reply as ResponseWritten<typeof Heartbeat>
       if (errorCode === 0) this.#world.saw(process, { k: 'heartbeat', member: context.clientId })
     }
