@@ -81,7 +81,9 @@ export class Tap {
       )
     } else if (api === Heartbeat || api === JoinGroup || api === SyncGroup) {
       const { errorCode } = reply as ResponseWritten<typeof Heartbeat>
-      if (errorCode === 0) this.#world.saw(process, { k: 'heartbeat', member: context.clientId })
+      // A classic member hears of a rebalance in this way.
+      if (errorCode === 0 || errorCode === KafkaError.REBALANCE_IN_PROGRESS)
+        this.#world.saw(process, { k: 'heartbeat', member: context.clientId })
     }
   }
 

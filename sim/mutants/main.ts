@@ -27,6 +27,8 @@ interface Mutant {
   readonly worlds: string
   /** Rules of which one should break; another one does too. */
   readonly rules: readonly string[]
+  /** Not yet seen to be caught, or its code has changed: only tried when it is named. */
+  readonly open?: boolean
 }
 
 interface Result {
@@ -66,8 +68,8 @@ function chosen(): Mutant[] {
     .filter(file => file.endsWith('.json'))
     .sort()
     .flatMap(file => JSON.parse(readFileSync(join(folder, file), 'utf8')) as Mutant[])
-  const named = all.filter(
-    ({ name }) => positionals.length === 0 || positionals.some(part => name.includes(part))
+  const named = all.filter(({ name, open = false }) =>
+    positionals.length === 0 ? !open : positionals.some(part => name.includes(part))
   )
   const count = Number(options.rotation ?? Infinity)
   if (count >= named.length) return named
