@@ -161,3 +161,10 @@ test('the last of all commits that count is the one that is there, as a log woul
     })
   )
 })
+
+test('a retention beyond what can be stored is for ever', () => {
+  const kept = new Kept()
+  const how = { nowMs: 1_000, retentionMs: Number.MAX_SAFE_INTEGER }
+  kept.take(commit(kept.offsets, [one(0, 1)], how).facts)
+  assert.equal(expire(kept.offsets, Number.MAX_SAFE_INTEGER - 1, 7 * day, () => 0).length, 0)
+})

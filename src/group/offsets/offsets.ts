@@ -99,7 +99,9 @@ export function commit(
       ...one,
       metadata,
       committedAtMs: nowMs,
-      expiresAtMs: retentionMs === undefined ? -1 : nowMs + retentionMs,
+      // A retention of 2^53 is for ever, not a number that cannot be stored.
+      expiresAtMs:
+        retentionMs === undefined ? -1 : Math.min(nowMs + retentionMs, Number.MAX_SAFE_INTEGER),
       position: ++position
     }
     facts.push(
