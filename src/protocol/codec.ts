@@ -143,7 +143,12 @@ function arrayShape(element: Shape, flexible: boolean): Shape {
       const count = reader.count(flexible, elementBytes)
       if (count < 0) return null
       const values = new Array<unknown>(count)
-      for (let i = 0; i < count; i++) values[i] = read(reader)
+      for (let i = 0; i < count; i++) {
+        const value = read(reader)
+        // Kafka declares no array with elements that may be null.
+        if (value === null) throw malformed(`an array's element is null before byte ${reader.at}`)
+        values[i] = value
+      }
       return values
     },
     write(writer, values: readonly never[] | null) {

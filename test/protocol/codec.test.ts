@@ -207,6 +207,21 @@ describe('hostile bytes', () => {
     })
   })
 
+  it('a null in an array is malformed', () => {
+    const names = message({
+      name: 'Names',
+      versions: [0, 1],
+      flexible: 1,
+      fields: { names: array(string()) }
+    })
+    for (const [version, hex] of ['00000001ffff', '020000'].entries()) {
+      assert.throws(() => readAll(names, version, Buffer.from(hex, 'hex')), {
+        code: 'MALFORMED_FRAME',
+        message: /element is null/
+      })
+    }
+  })
+
   it('any bytes decode, or fail as malformed; nothing else, for every API', () => {
     const all = apis.flatMap(api => [api.request, api.response])
     fc.assert(
