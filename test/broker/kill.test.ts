@@ -50,6 +50,8 @@ for (const durability of ['fsync', 'os']) {
     try {
       for (let round = 0; round <= kills; round++) {
         const { child, at } = await start(dir, durability)
+        // Asked for now: a child that has already ended says so only once.
+        const exited = once(child, 'exit')
         const wire = await Wire.connect(env, at)
         const send = async (sent: Sent) => {
           const header = { producerId: 77n, producerEpoch: 0, baseSequence: sent.sequence }
@@ -70,7 +72,7 @@ for (const durability of ['fsync', 'os']) {
           await Promise.all([load(send), transaction.catch(() => {})])
         }
         child.kill('SIGKILL')
-        await once(child, 'exit')
+        await exited
 
         async function load(sendOne: (sent: Sent) => Promise<void>): Promise<void> {
           const until = acked.size + 20 + ((round * 37) % 100)
