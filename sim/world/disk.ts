@@ -61,25 +61,31 @@ export class Disk implements Files {
     this.#dead = true
   }
 
-  /** What a restart finds after the process was killed: all that was written. */
+  /** What a restart finds after the process was killed: all that was written, and what was not synced still is not. */
   afterKill(): Disk {
-    return this.#after(this.#files, content => content.size)
+    this.#dead = true
+    const disk = new Disk()
+    const copies = new Map<Content, Content>()
+    const copy = (content: Content): Content => {
+      const there = copies.get(content)
+      if (there !== undefined) return there
+      const made = { ...content, bytes: Buffer.from(content.bytes.subarray(0, content.size)) }
+      copies.set(content, made)
+      return made
+    }
+    for (const [name, content] of this.#files) disk.#files.set(name, copy(content))
+    for (const [name, content] of this.#synced) disk.#synced.set(name, copy(content))
+    return disk
   }
 
   /** What a restart finds after a power loss: what was synced, and by chance some bytes behind it. */
   afterPowerLoss(random: Random): Disk {
-    return this.#after(this.#synced, ({ size, syncedSize }) =>
-      random.next() < 0.5
-        ? syncedSize
-        : syncedSize + Math.floor(random.next() * (size - syncedSize + 1))
-    )
-  }
-
-  #after(files: ReadonlyMap<string, Content>, sizeOf: (content: Content) => number): Disk {
     this.#dead = true
     const disk = new Disk()
-    for (const [name, content] of files) {
-      const size = sizeOf(content)
+    for (const [name, content] of this.#synced) {
+      const unsynced = content.size - content.syncedSize
+      const size =
+        content.syncedSize + (random.next() < 0.5 ? 0 : Math.floor(random.next() * (unsynced + 1)))
       const bytes = Buffer.from(content.bytes.subarray(0, size))
       disk.#files.set(name, { bytes, size, syncedSize: size })
     }

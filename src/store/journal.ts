@@ -12,7 +12,7 @@
  * Rejected alternative: LMDB. It needs eleven packages and a native library, and its commits took 2.5 to 4 ms where
  * a synced append takes 0.5 and an unsynced one 0.03 (docs/decisions).
  */
-import { assert } from '../base/assert.ts'
+import { AssertionError, assert } from '../base/assert.ts'
 import type { Cpu, Log } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import type { Files } from '../base/files.ts'
@@ -70,11 +70,11 @@ export class JournalStore implements Store {
   /** Reads what the directory holds. Closes `files` when that fails. */
   static async open(options: JournalOptions): Promise<JournalStore> {
     try {
-      const found = await recover(options.files, options.cpu, options.log)
+      const found = await recover(options)
       return new JournalStore(options, found.places, found.segments, found.last)
-    } catch (error) {
+    } catch (cause) {
       await options.files.close()
-      throw error
+      throw readable(cause) ? cause : failed('the journal could not be opened', cause, false)
     }
   }
 
@@ -203,7 +203,7 @@ export class JournalStore implements Store {
   /** After a failed sync nobody knows what is on the disk: nothing is written any more (invariant D8). */
   #fail(cause: unknown): void {
     this.#failure = failed('the journal failed, nothing is written until a restart', cause, false)
-    this.#log.error(this.#failure.message, { error: cause })
+    this.#log.error('the journal failed', { error: this.#failure })
   }
 
   /** What was written at `at` is what is. */
@@ -243,9 +243,15 @@ export class JournalStore implements Store {
 
   #read({ segment, at, length, value }: Place): Buffer {
     if (value !== undefined) return value
-    const bytes = segment.file.read(at, length)
+    const name = segmentName(segment.number)
+    let bytes: Buffer
+    try {
+      bytes = segment.file.read(at, length)
+    } catch (cause) {
+      throw failed(`${name} could not be read`, cause, true)
+    }
     if (bytes.length === length) return bytes
-    throw failed(`${segmentName(segment.number)} is shorter than it was`, undefined, false)
+    throw failed(`${name} is shorter than it was`, undefined, false)
   }
 
   /** The last segment is full: a new one begins, and a checkpoint is taken in the meantime. */
@@ -330,6 +336,11 @@ export class JournalStore implements Store {
       await this.#files.remove(segmentName(segment.number))
     }
   }
+}
+
+/** Whether an error is one to show; those of the system say nothing of what was being done. */
+function readable(error: unknown): boolean {
+  return error instanceof PlayheadError || error instanceof AssertionError
 }
 
 function failed(what: string, cause: unknown, retriable: boolean): PlayheadError {

@@ -7,6 +7,7 @@
 import type { Cpu, Log } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import type { File, Files } from '../base/files.ts'
+import type { Durability } from '../base/store.ts'
 import { checkpointName, readCheckpoint } from './checkpoint.ts'
 import { frameHeadBytes, head, headBytes, readChanges, readFrame, readHead } from './frames.ts'
 import { SortedMap, textOf } from './sorted.ts'
@@ -47,9 +48,29 @@ export interface Recovered {
   readonly last: Segment
 }
 
-export async function recover(files: Files, cpu: Cpu, log: Log): Promise<Recovered> {
-  const names = await files.list()
+export interface RecoverOptions {
+  readonly files: Files
+  readonly cpu: Cpu
+  readonly log: Log
+  readonly durability: Durability
+}
+
+/** Opens all segments, and closes them again when it fails. */
+export async function recover(options: RecoverOptions): Promise<Recovered> {
   const segments = new Map<number, Segment>()
+  try {
+    return await read(options, segments)
+  } catch (error) {
+    for (const { file } of segments.values()) await file.close()
+    throw error
+  }
+}
+
+async function read(
+  { files, cpu, log, durability }: RecoverOptions,
+  segments: Map<number, Segment>
+): Promise<Recovered> {
+  const names = await files.list()
   for (const number of numbersOf(names, '.journal')) {
     const file = await files.open(segmentName(number))
     segments.set(number, { number, file, liveBytes: 0, liveEntries: 0 })
@@ -62,11 +83,14 @@ export async function recover(files: Files, cpu: Cpu, log: Log): Promise<Recover
     if (segment.number >= from) await replay(segment, segment.number === last, index, cpu, log)
   }
   index.checkWhole()
-  return {
-    places: index.places,
-    segments,
-    last: segments.get(last) ?? (await first(files, segments))
+  const open = segments.get(last) ?? (await first(files, segments))
+  if (durability === 'fsync') {
+    // A process that was killed may have written what it did not get to sync. From here on it is shown to readers,
+    // and so must outlive a power loss.
+    await open.file.sync()
+    await files.sync()
   }
+  return { places: index.places, segments, last: open }
 }
 
 /** The map of places, with the count of what lives in each segment. */

@@ -7,6 +7,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import type { Log } from '../../src/base/env.ts'
 import { nodeCpu } from '../../src/base/node/cpu.ts'
+import { PlayheadError } from '../../src/base/error.ts'
 import { nodeFiles } from '../../src/base/node/files.ts'
 import { Changes, type Store } from '../../src/base/store.ts'
 import { combined } from '../../src/store/crc-combine.ts'
@@ -180,6 +181,37 @@ test('after a failed sync nothing is written any more, and reads go on', async (
   disk.fault = () => false
   await assert.rejects(put(), { code: 'STORAGE_FAILED', retriable: false })
   assert.deepEqual(contentOf(store), [['a', '1']])
+})
+
+test('what a killed process had not synced outlives a power loss once the next one shows it', () =>
+  fc.assert(
+    fc.asyncProperty(commits, fc.nat(400), fc.integer(), async (list, turns, seed) => {
+      const disk = new Disk()
+      const store = await openJournal(disk)
+      const model: Model = new Map()
+      for (const [at, ops] of list.entries()) store.commit(apply(model, ops, at)).catch(() => {})
+      for (let turn = 0; turn < turns; turn++) await undefined
+      const killed = disk.afterKill()
+      const shown = contentOf(await openJournal(killed))
+      const dark = killed.afterPowerLoss(new SeededRandom(seed))
+      assert.deepEqual(contentOf(await openJournal(dark)), shown)
+    })
+  ))
+
+test('what a disk refuses is told as STORAGE_FAILED, to callers and in the log', async () => {
+  for (const operation of ['append', 'sync'] as const) {
+    const full = new Disk()
+    full.fault = asked => asked === operation
+    await assert.rejects(openJournal(full), { code: 'STORAGE_FAILED', message: /opened.*ENOSPC/ })
+  }
+  const logged: unknown[] = []
+  const log: Log = { ...silent, error: (_, fields) => logged.push(fields?.['error']) }
+  const disk = new Disk()
+  const store = await JournalStore.open({ files: disk, cpu, log, durability: 'fsync' })
+  disk.fault = operation => operation === 'sync'
+  await assert.rejects(store.commit(new Changes().put(Buffer.from('a'), Buffer.from('1'))))
+  assert.equal(logged.length, 1)
+  assert(logged[0] instanceof PlayheadError && logged[0].code === 'STORAGE_FAILED')
 })
 
 test('space comes back: overwriting the same keys for long keeps the directory small', async () => {
