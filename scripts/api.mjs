@@ -14,8 +14,9 @@ process.chdir(join(import.meta.dirname, '..'))
 
 const update = process.argv[2] === '--update'
 const { exports } = JSON.parse(readFileSync('package.json', 'utf8'))
+// Each entry's own declarations, whose names are the sources': the package ships them bundled.
 const entries = Object.values(exports)
-  .map(({ types }) => types)
+  .map(({ types }) => types?.replace('./dist/', './build/src/'))
   .filter(Boolean)
 mkdirSync('etc', { recursive: true })
 

@@ -1,8 +1,8 @@
-// What a user of the package gets: the files that are packed, how they resolve, and what is installed
-// with them. After `tsc`.
+// What a user of the package gets: the files that are packed and their size, how they resolve, and what is
+// installed with them. After `tsc`.
 
 import { execFile } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -12,7 +12,7 @@ const execute = promisify(execFile)
 
 /** What may be in the package, and what must be. */
 const allowed = [
-  /^build\/src\/.+\.(js|d\.ts)$/,
+  /^dist\/(shared\/)?[a-z-]+\.(js|d\.ts)$/,
   /^(LICENSE|NOTICE|README\.md|CHANGELOG\.md|SECURITY\.md|package\.json)$/
 ]
 const required = ['LICENSE', 'README.md', 'CHANGELOG.md', 'package.json']
@@ -20,20 +20,15 @@ const required = ['LICENSE', 'README.md', 'CHANGELOG.md', 'package.json']
 /** Packages that `npm install playhead` brings to one machine, itself aside. */
 const mostInstalled = 12
 
+/** Bytes of the package once unpacked, the command line aside. */
+const mostUnpackedBytes = 1_000_000
+
 const complaints = []
-removeStaleOutput()
+await execute(process.execPath, ['scripts/bundle.mjs'])
 complaints.push(...manifest(), ...installed(), ...(await packed()))
 if (complaints.length > 0) {
   process.stdout.write(`${complaints.join('\n')}\n`)
   process.exitCode = 1
-}
-
-/** The compiler leaves the output of deleted sources behind; a clean build, which is what ships, has none. */
-function removeStaleOutput() {
-  for (const name of readdirSync('build/src', { recursive: true })) {
-    const source = join('src', name).replace(/(\.js|\.d\.ts|\.js\.map)$/, '.ts')
-    if (!existsSync(source)) rmSync(join('build/src', name), { recursive: true })
-  }
 }
 
 /** Nothing of ours runs when the package is installed. */
@@ -88,6 +83,9 @@ async function packed() {
     ])
     const [{ filename, files }] = JSON.parse(stdout)
     const paths = files.map(({ path }) => path)
+    const unpackedBytes = files
+      .filter(({ path }) => path !== 'dist/cli.js')
+      .reduce((sum, { size }) => sum + size, 0)
     const tarball = join(folder, filename)
     const reports = await Promise.all([
       tool('publint', 'run', tarball, '--strict'),
@@ -100,6 +98,9 @@ async function packed() {
       ...required
         .filter(path => !paths.includes(path))
         .map(path => `not packed, and should be: ${path}`),
+      ...(unpackedBytes > mostUnpackedBytes
+        ? [`${unpackedBytes} bytes unpacked without dist/cli.js, at most ${mostUnpackedBytes}`]
+        : []),
       ...reports.filter(Boolean)
     ]
   } finally {

@@ -176,7 +176,6 @@ class Demo {
     for (const seen of this.#seen) seen.longestWaitMs = 0
     const partitions = rewound.map(partition => ({ topic: this.#name, partition }))
     const plan = await admin.planRewind(this.#name, { partitions, to: 'earliest' })
-    const again = plan.partitions.reduce((sum, p) => sum + p.again, 0)
     this.print(
       `\n${count(trickle)} records a second keep coming. Now, while the group runs:\n` +
         `  playhead rewind ${this.#name} --topic ${this.#name}:${rewound.join()} --to earliest --execute`
@@ -190,6 +189,8 @@ class Demo {
       { title: 'MS', value: p => (p.ms === null ? null : Math.round(p.ms)), align: 'right' },
       { title: 'STATE', value: p => p.state }
     ])
+    // From where each owner stood: the plan knows the last commit only, which may be seconds old, or none.
+    const again = result.partitions.reduce((sum, { from, to }) => sum + ((from ?? 0) - to), 0)
     await this.#until(() => this.#total('again') >= again)
   }
 
