@@ -1,10 +1,11 @@
 /**
  * The Net port on node:net and node:tls.
  *
- * Reading: the sockets we dial read through `onread` into one buffer that is used again for every chunk and
- * stays in the processor's cache; the owner copies once, into the frame's own memory. All plain ones share it,
- * as libuv fills it and calls back in one go, and a call back is never inside another. Node offers `onread` only
- * for sockets one dials, so an accepted one reads by 'data' events.
+ * Reading: plain sockets read through `onread` into one buffer that is used again for every chunk and
+ * stays in the processor's cache; the owner copies once, into the frame's own memory. All share it,
+ * as libuv fills it and calls back in one go, and a call back is never inside another. (With 'data' events each chunk is
+ * 64 KiB of new memory, and most of an accepting process's time went into collecting them.) Node offers `onread` only
+ * for sockets one dials; how an accepted one gets it, see `adopted`. One over TLS reads by 'data' events.
  * Writing: the first `write` of a turn corks the socket, and what was written in that turn and by its promise
  * jobs leaves in one `writev`.
  */
@@ -25,7 +26,7 @@ import { connectFailure, connectionLoss, listenFailure } from './failure.ts'
 import { highWaterBytes, lingerMs } from './limits.ts'
 
 /**
- * For all dialled sockets of a net. 1 MiB frames copied out, CPU ms/GB, medians of five runs on a busy machine (Node 20,
+ * For all plain sockets of a net. 1 MiB frames copied out, CPU ms/GB, medians of five runs on a busy machine (Node 20,
  * bench/net.ts): 64 KiB 320 to 590, 128 KiB 310 to 505, 256 KiB 230 to 460, 'data' events 470 to 600.
  */
 const readBufferBytes = 256 * 1024
@@ -52,21 +53,31 @@ export function tcpNet(options: TcpOptions): Net {
   const buffer = Buffer.allocUnsafeSlow(options.readBufferBytes ?? readBufferBytes)
   return {
     connect: (to, handler) => connect(to, handler, buffer, options.log),
-    listen: (at, accept) => listen(at, accept, options.log)
+    listen: (at, accept) => listen(at, accept, buffer, options.log)
   }
 }
 
 function connect(to: Address, handler: SocketHandler, shared: Buffer, log: Log): Socket {
   const buffer = to.tls === undefined ? shared : Buffer.allocUnsafeSlow(tlsReadBytes)
-  const callback = (byteCount: number, filled: Uint8Array): boolean => {
-    socket.received((filled as Buffer).subarray(0, byteCount))
-    return true
-  }
-  const raw = dial(to, { buffer, callback }, log)
-  const socket = new TcpSocket(raw, to, to.tls !== undefined)
+  const raw = dial(
+    to,
+    readingInto(buffer, () => socket),
+    log
+  )
+  const socket: TcpSocket = new TcpSocket(raw, to, to.tls !== undefined)
   socket.attend(handler)
   raw.once(to.tls ? 'secureConnect' : 'connect', () => socket.opened())
   return socket
+}
+
+function readingInto(buffer: Buffer, socket: () => TcpSocket): net.OnReadOpts {
+  return {
+    buffer,
+    callback(byteCount, filled) {
+      socket().received((filled as Buffer).subarray(0, byteCount))
+      return true
+    }
+  }
 }
 
 /** Never throws: a port out of range or an unreadable key is told like every other failure to connect. */
@@ -106,17 +117,39 @@ function dial(
   }
 }
 
+/**
+ * An accepted socket that reads into `buffer`: another one on its handle, which was not read from yet. Undefined where
+ * Node's inside is not what it is in versions 20 to 26; then it reads by 'data' events, which is slower.
+ */
+function adopted(accepted: net.Socket, onread: net.OnReadOpts): net.Socket | undefined {
+  const inside = accepted as unknown as { _handle: { useUserBuffer?: unknown } | null }
+  const handle = inside._handle
+  if (typeof handle?.useUserBuffer !== 'function') return undefined
+  inside._handle = null
+  return new net.Socket({ handle, onread } as net.SocketConstructorOpts)
+}
+
 async function listen(
   at: ListenAddress,
   accept: (socket: Socket) => SocketHandler,
+  shared: Buffer,
   log: Log
 ): Promise<Listener> {
   const accepted = (raw: net.Socket) => {
     const remote = { host: raw.remoteAddress ?? '', port: raw.remotePort ?? 0 }
-    const socket = new TcpSocket(raw, remote, at.tls !== undefined)
+    const isSecure = at.tls !== undefined
+    const own = isSecure
+      ? undefined
+      : adopted(
+          raw,
+          readingInto(shared, () => socket)
+        )
+    const reading = own ?? raw
+    const socket: TcpSocket = new TcpSocket(reading, remote, isSecure)
     socket.opened()
     socket.attend(accept(socket))
-    raw.on('data', chunk => socket.received(chunk))
+    if (own === undefined) raw.on('data', chunk => socket.received(chunk))
+    if (!isSecure) reading.resume()
   }
   const server = startServer(at, accepted, log)
   await new Promise<void>((resolve, reject) => {
@@ -147,7 +180,7 @@ async function listen(
 
 function startServer(at: ListenAddress, accepted: (raw: net.Socket) => void, log: Log): net.Server {
   const how = { noDelay: true, keepAlive: true, keepAliveInitialDelay: keepAliveMs }
-  if (at.tls === undefined) return net.createServer(how, accepted)
+  if (at.tls === undefined) return net.createServer({ ...how, pauseOnConnect: true }, accepted)
   let server: tls.Server
   try {
     server = tls.createServer({
