@@ -155,7 +155,14 @@ export type {
   RewindPlan
 } from './group/ledger/plan.ts'
 export type { EntryState, RewindEntry, Sequence } from './protocol/embedded/rewind-envelope.ts'
-export type { AssignorName } from './group/member/classic-state.ts'
+export type {
+  AssignedPartition,
+  AssignorMember,
+  AssignorSelf,
+  AssignorTopic,
+  PartitionAssignor
+} from './group/assign/partition-assignor.ts'
+export type { AssignorChoice, AssignorName } from './group/member/strategies.ts'
 export type { ListedGroup, ListedGroups } from './rpc/groups.ts'
 export type { ListedOffset } from './rpc/partition-offsets.ts'
 export { Client } from './client/client.ts'

@@ -5,9 +5,34 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.InputStream;
 import java.io.InputStreamReader;
+import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Assignment;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupSubscription;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Subscription;
+import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
+import org.apache.kafka.clients.consumer.RangeAssignor;
+import org.apache.kafka.clients.consumer.RoundRobinAssignor;
+import org.apache.kafka.clients.consumer.StickyAssignor;
+import org.apache.kafka.clients.consumer.internals.AbstractStickyAssignor;
+import org.apache.kafka.clients.consumer.internals.ConsumerProtocol;
+import org.apache.kafka.common.Cluster;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.PartitionInfo;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
@@ -36,7 +61,9 @@ public class Golden {
       case "records" -> Golden::batch;
       case "messages" -> Golden::definition;
       case "murmur2" -> Golden::murmur2;
-      default -> throw new IllegalArgumentException("vectors, records, messages or murmur2, not " + args[0]);
+      case "assignments" -> Golden::assignment;
+      case "subscriptions" -> Golden::subscription;
+      default -> throw new IllegalArgumentException("no file of this name: " + args[0]);
     };
     BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     StringBuilder out = new StringBuilder();
@@ -132,5 +159,100 @@ public class Golden {
     String key = line.substring(0, line.indexOf('\t'));
     int hash = Utils.murmur2(HexFormat.of().parseHex(key));
     return key + "\t" + hash + "\t" + Utils.toPositive(hash) % 12;
+  }
+
+  private static ConsumerPartitionAssignor assignorOf(String name) {
+    return switch (name) {
+      case "range" -> new RangeAssignor();
+      case "roundrobin" -> new RoundRobinAssignor();
+      case "sticky" -> new StickyAssignor();
+      case "cooperative-sticky" -> new CooperativeStickyAssignor();
+      default -> throw new IllegalArgumentException(name);
+    };
+  }
+
+  /** What an assignor gives to whom: `assigned`, from members with their topics, and partitions with their racks. */
+  private static String assignment(String line) throws Exception {
+    JsonNode given = json.readTree(line);
+    Map<String, Node> nodes = new TreeMap<>();
+    List<PartitionInfo> partitions = new ArrayList<>();
+    given.get("topics").properties().forEach(topic -> {
+      for (JsonNode racks : topic.getValue()) {
+        List<Node> replicas = new ArrayList<>();
+        for (JsonNode rack : racks) {
+          replicas.add(nodes.computeIfAbsent(rack.asText(), r -> new Node(nodes.size(), "h", 1, r)));
+        }
+        // A replica of which nobody says where it is.
+        if (replicas.isEmpty()) replicas.add(nodes.computeIfAbsent("", r -> new Node(nodes.size(), "h", 1)));
+        int partition = (int) partitions.stream().filter(p -> p.topic().equals(topic.getKey())).count();
+        Node[] all = replicas.toArray(new Node[0]);
+        partitions.add(new PartitionInfo(topic.getKey(), partition, all[0], all, all));
+      }
+    });
+    Map<String, Subscription> members = new TreeMap<>();
+    for (JsonNode member : given.get("members")) {
+      List<String> topics = new ArrayList<>();
+      member.get("topics").forEach(topic -> topics.add(topic.asText()));
+      Optional<String> rack = Optional.ofNullable(member.get("rack").asText(null));
+      Subscription one = new Subscription(topics, null, List.of(), -1, rack);
+      one.setGroupInstanceId(Optional.ofNullable(member.get("instance").asText(null)));
+      members.put(member.get("id").asText(), one);
+    }
+    Cluster cluster = new Cluster("c", nodes.values(), partitions, Set.of(), Set.of());
+    ObjectNode assigned = json.createObjectNode();
+    new TreeMap<>(assignorOf(given.get("assignor").asText()).assign(cluster, new GroupSubscription(members)).groupAssignment())
+        .forEach((member, its) -> assigned.put(member, its.partitions().stream()
+            .sorted(Comparator.comparing(TopicPartition::topic).thenComparing(TopicPartition::partition))
+            .map(tp -> tp.topic() + ":" + tp.partition()).collect(Collectors.joining(" "))));
+    return line.substring(0, line.lastIndexOf("\"assigned\":")) + "\"assigned\":" + assigned + "}";
+  }
+
+  /**
+   * What a member says when it joins (`hex`), after it was assigned `previous` in `generation`, and what the leader
+   * sends it (`assignment`); or, of bytes that another client wrote (`theirs`), what Java's leader reads in them.
+   */
+  @SuppressWarnings("removal")
+  private static String subscription(String line) throws Exception {
+    JsonNode given = json.readTree(line);
+    ConsumerPartitionAssignor assignor = assignorOf(given.get("assignor").asText());
+    if (given.has("theirs")) {
+      ByteBuffer theirs = ByteBuffer.wrap(HexFormat.of().parseHex(given.get("theirs").asText()));
+      Subscription read = ConsumerProtocol.deserializeSubscription(theirs);
+      Method data = AbstractStickyAssignor.class.getDeclaredMethod("memberData", Subscription.class);
+      data.setAccessible(true);
+      AbstractStickyAssignor.MemberData member = (AbstractStickyAssignor.MemberData) data.invoke(assignor, read);
+      String had = member.partitions.stream().map(tp -> tp.topic() + ":" + tp.partition()).sorted()
+          .collect(Collectors.joining(" "));
+      return line.substring(0, line.lastIndexOf("\"had\":")) + "\"had\":\"" + had + "\",\"generation\":"
+          + member.generation.orElse(-1) + "}";
+    }
+    List<TopicPartition> previous = partitionsOf(given.get("previous"));
+    int generation = given.get("generation").asInt();
+    if (generation >= 0) {
+      assignor.onAssignment(new Assignment(previous), new ConsumerGroupMetadata("g", generation, "m", Optional.empty()));
+    }
+    Set<String> topics = new TreeSet<>();
+    given.get("topics").forEach(topic -> topics.add(topic.asText()));
+    Optional<String> rack = Optional.ofNullable(given.get("rack").asText(null));
+    ByteBuffer userData = assignor.subscriptionUserData(topics);
+    List<TopicPartition> owned = partitionsOf(given.get("owned"));
+    Subscription says = new Subscription(new ArrayList<>(topics), userData, owned, generation, rack);
+    ByteBuffer assignment = ConsumerProtocol.serializeAssignment(new Assignment(previous), (short) 0);
+    return line.substring(0, line.lastIndexOf("\"hex\":")) + "\"hex\":\"" + hexOf(ConsumerProtocol.serializeSubscription(says))
+        + "\",\"assignment\":\"" + hexOf(assignment) + "\"}";
+  }
+
+  private static List<TopicPartition> partitionsOf(JsonNode text) {
+    List<TopicPartition> partitions = new ArrayList<>();
+    for (String one : text.asText().split(" ")) {
+      if (one.isEmpty()) continue;
+      String[] parts = one.split(":");
+      partitions.add(new TopicPartition(parts[0], Integer.parseInt(parts[1])));
+    }
+    return partitions;
+  }
+
+  private static String hexOf(ByteBuffer bytes) {
+    return HexFormat.of().formatHex(Utils.toArray(bytes));
   }
 }

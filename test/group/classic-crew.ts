@@ -11,7 +11,6 @@ import { countAssigned } from '../../src/group/member/classic-leader.ts'
 import { type ClassicEvent, decide } from '../../src/group/member/classic.ts'
 import {
   apply,
-  type AssignorName,
   checkInvariants,
   type ClassicAnswer,
   type ClassicMember,
@@ -19,6 +18,7 @@ import {
   type ClassicRequest
 } from '../../src/group/member/classic-state.ts'
 import { type Lease, leaseKey, type MemberAction } from '../../src/group/member/protocol.ts'
+import type { AssignorChoice } from '../../src/group/member/strategies.ts'
 import { Stage } from './stage.ts'
 
 export const sessionTimeoutMs = 10_000
@@ -36,7 +36,7 @@ interface Exchange {
 export interface Hand {
   readonly index: number
   readonly instanceId: string | null
-  readonly assignors: readonly AssignorName[]
+  readonly assignors: readonly AssignorChoice[]
   member: ClassicMember
   alive: boolean
   exchanges: Exchange[]
@@ -58,7 +58,7 @@ export class Crew {
   #ticket = 0
 
   constructor(
-    all: readonly { readonly assignors: readonly AssignorName[]; readonly isStatic?: boolean }[],
+    all: readonly { readonly assignors: readonly AssignorChoice[]; readonly isStatic?: boolean }[],
     partitions: number
   ) {
     this.stage.topics.create('t', partitions)
@@ -71,7 +71,7 @@ export class Crew {
     })
   }
 
-  #member(instanceId: string | null, assignors: readonly AssignorName[]): ClassicMember {
+  #member(instanceId: string | null, assignors: readonly AssignorChoice[]): ClassicMember {
     const times = { sessionTimeoutMs, rebalanceTimeoutMs, heartbeatIntervalMs: 1_000 }
     const config = { instanceId, rackId: null, ...times, assignors, rewindable: true }
     return classicMember(config, { topics: ['t', 'u'], regex: null })
@@ -159,7 +159,8 @@ export class Crew {
   }
 
   look(): void {
-    for (const hand of this.hands) this.tell(hand, { on: 'topics', counts: this.#counts() })
+    for (const hand of this.hands)
+      this.tell(hand, { on: 'topics', counts: this.#counts(), racks: new Map() })
   }
 
   /** Nothing is lost, nobody is slow, for so long; but who comes first changes. */
@@ -257,8 +258,8 @@ export class Crew {
     const { request } = exchange
     if (request.kind === 'count') {
       const given = [...this.stage.state.members.values()].map(({ assignment }) => assignment)
-      const body = request.ofGroup ? countAssigned(request.topics, given) : this.#counts()
-      exchange.answer = { to: 'count', body }
+      const counts = request.ofGroup ? countAssigned(request.topics, given) : this.#counts()
+      exchange.answer = { to: 'count', body: { counts, racks: new Map() } }
       return
     }
     const ticket = ++this.#ticket

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { AssignorName } from '../../src/group/member/classic-state.ts'
+import type { AssignorChoice } from '../../src/group/member/strategies.ts'
 import { Crew, type Hand, rebalanceTimeoutMs, sessionTimeoutMs } from './classic-crew.ts'
 
-const cooperative: readonly AssignorName[] = ['cooperative-sticky']
+const cooperative: readonly AssignorChoice[] = ['cooperative-sticky']
 
 function crewOf(count: number, partitions: number, assignors = cooperative): Crew {
   const crew = new Crew(
@@ -75,10 +75,25 @@ function act(crew: Crew, hand: Hand, what: typeof step extends fc.Arbitrary<infe
   }
 }
 
-const crews: readonly (readonly (readonly AssignorName[])[])[] = [
+/** Of its own, careless: whoever comes first gets all, whatever others have. */
+const ownCooperative: AssignorChoice = {
+  name: 'all to one',
+  cooperative: true,
+  assign(members, topics) {
+    const all = [...topics].flatMap(([topic, { partitionCount }]) =>
+      Array.from({ length: partitionCount }, (_, partition) => ({ topic, partition }))
+    )
+    const [first] = members.map(({ memberId }) => memberId).sort()
+    return new Map(first === undefined ? [] : [[first, all]])
+  }
+}
+
+const crews: readonly (readonly (readonly AssignorChoice[])[])[] = [
   [cooperative, cooperative, cooperative, cooperative],
   [['range'], ['range'], ['range']],
   [['roundrobin', 'range'], ['range'], ['roundrobin', 'range']],
+  [['sticky'], ['sticky', 'range'], ['sticky'], ['sticky']],
+  [[ownCooperative], [ownCooperative, 'cooperative-sticky'], [ownCooperative]],
   // As Java's default: it gives up everything, though the group's assignor is the cooperative one.
   [['range', 'cooperative-sticky'], cooperative, ['range', 'cooperative-sticky'], cooperative]
 ]

@@ -1,11 +1,12 @@
 /** Members of classic groups against a real Kafka: among themselves, and beside Java's. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { PlayheadError } from '../../src/base/error.ts'
 import { describeGroups } from '../../src/client/admin/groups.ts'
 import { Consumer } from '../../src/client/consumer/consumer.ts'
 import type { GroupOptions } from '../../src/client/consumer/options.ts'
 import { string } from '../../src/client/serde.ts'
-import type { AssignorName } from '../../src/group/member/classic-state.ts'
+import type { AssignorChoice } from '../../src/group/member/strategies.ts'
 import type { Cluster } from '../../src/rpc/cluster.ts'
 import { Reading } from './background.ts'
 import { kafka } from './cluster.ts'
@@ -97,11 +98,11 @@ test('a second member has its share soon after it came, and what stays flows on'
   await second.close()
 })
 
-for (const assignor of ['range', 'roundrobin'] as const) {
+for (const assignor of ['range', 'roundrobin', 'sticky'] as const) {
   test(`${assignor}: everything is given up, committed, and dealt out anew`, async () => {
     const topic = await createTopic(cluster, 5)
     await fill(topic, 5, 0, 20)
-    const options = { assignors: [assignor] as AssignorName[], commitIntervalMs: 3_600_000 }
+    const options = { assignors: [assignor] as AssignorChoice[], commitIntervalMs: 3_600_000 }
     const first = member(topic, options)
     await first.until('all', r => r.records.length === 100)
     const second = member(topic, options)
@@ -111,7 +112,7 @@ for (const assignor of ['range', 'roundrobin'] as const) {
     const parts = [partitionsOf(first), partitionsOf(second)]
     assert.deepEqual(parts.flat().sort(byNumber), [0, 1, 2, 3, 4])
     if (assignor === 'range') assert.ok(parts.some(some => some.join() === '0,1,2'))
-    else assert.ok(parts.some(some => some.join() === '0,2,4'))
+    else if (assignor === 'roundrobin') assert.ok(parts.some(some => some.join() === '0,2,4'))
     await fill(topic, 5, 20, 20)
     await first.until('the rest', () => first.records.length + second.records.length >= 200)
     const expected = Array.from({ length: 5 }, (_, p) => numbered(`p${p}`, 0, 40)).flat()
@@ -216,6 +217,7 @@ const java = (topic: string, assignor: string | null) => {
 for (const [name, javas, ours] of [
   ["Java's default", null, ['cooperative-sticky']],
   ['cooperative-sticky', 'CooperativeStickyAssignor', ['cooperative-sticky']],
+  ['sticky', 'StickyAssignor', ['sticky']],
   ['range', 'RangeAssignor', ['range']],
   ['roundrobin', 'RoundRobinAssignor', ['roundrobin', 'range']]
 ] as const) {
@@ -253,7 +255,7 @@ for (const [name, javas, ours] of [
   })
 }
 
-test("'auto' joins a group of classic members, whatever the broker's migration policy", async () => {
+test("'auto' joins a group as what it is, and says so; who asks for 'consumer' makes one of KIP-848 of it, if it may", async () => {
   const settings = { 'group.initial.rebalance.delay.ms': '0' }
   await using own = await kafka.startOwn({
     extra: { ...settings, 'group.consumer.migration.policy': 'disabled' }
@@ -267,18 +269,89 @@ test("'auto' joins a group of classic members, whatever the broker's migration p
     await second.until('two', r => partitionsOf(r).length === 2)
     await first.until('two', r => partitionsOf(r).length === 2)
     const [group] = await describeGroups(by, [`group-of-${topic}`])
-    assert.equal(group?.type, by === other ? 'classic' : 'consumer')
-    // In a group of both kinds those of the classic kind cannot be told from foreign ones: it isn't rewound.
-    const marked = group?.members.filter(({ rewindable }) => rewindable).length
-    assert.equal(marked, by === other ? 2 : 1)
+    assert.deepEqual([group?.type, second.consumer.protocol], ['classic', 'classic'])
+    assert.equal(group?.members.filter(({ rewindable }) => rewindable).length, 2)
+    const third = member(topic, { protocol: 'consumer' }, by)
+    if (by === other) {
+      await assert.rejects(third.ended, /join it with protocol: 'classic'/)
+      await third.consumer.close()
+    } else {
+      await third.until('one', r => partitionsOf(r).length === 1)
+      const [converted] = await describeGroups(by, [`group-of-${topic}`])
+      assert.equal(converted?.type, 'consumer')
+      // In a group of both kinds those of the classic kind cannot be told from foreign ones: it isn't rewound.
+      assert.equal(converted?.members.filter(({ rewindable }) => rewindable).length, 1)
+      await third.close()
+    }
     await second.close()
     await first.until('all again', r => partitionsOf(r).length === 4)
-    if (by === other) {
-      const insists = member(topic, { protocol: 'consumer' }, by)
-      await assert.rejects(insists.ended, /join it with protocol: 'classic'/)
-      await insists.consumer.close()
-    }
     await first.close()
   }
   await other.close()
+})
+
+test("'auto' in a group that nobody is in is what the brokers have; with a new membership it says so again", async () => {
+  const topic = await createTopic(cluster, 1)
+  const reading = member(topic, { protocol: 'auto' })
+  const joined: string[] = []
+  reading.consumer.on('joined', ({ protocol, memberId }) => {
+    assert.equal(memberId, reading.consumer.memberId)
+    joined.push(protocol)
+  })
+  assert.equal(reading.consumer.protocol, null)
+  await reading.until('it', r => partitionsOf(r).length === 1)
+  assert.deepEqual([reading.consumer.protocol, joined], ['consumer', ['consumer']])
+  await reading.close()
+})
+
+test('a member that was not told how to assign does it as its group does', async () => {
+  for (const assignor of ['range', 'RoundRobinAssigner', 'sticky'] as const) {
+    const topic = await createTopic(cluster, 2)
+    const first = member(topic, { assignors: [assignor] })
+    await first.until('both', r => partitionsOf(r).length === 2)
+    const second = member(topic, { protocol: 'auto' })
+    await second.until('one', r => partitionsOf(r).length === 1)
+    await first.until('one', r => partitionsOf(r).length === 1)
+    const [group] = await describeGroups(cluster, [`group-of-${topic}`])
+    assert.deepEqual([group?.assignor, group?.members.length], [assignor, 2])
+    await first.close()
+    await second.close()
+  }
+})
+
+test('an assignor of one’s own: the leader asks it, members get what it says; one that fails makes its member leave', async () => {
+  const topic = await createTopic(cluster, 4)
+  const told: number[] = []
+  const odd: AssignorChoice = {
+    name: 'the first has one, the second has the others',
+    cooperative: true,
+    assign(members, topics) {
+      told.push(members.length)
+      if (members.length > 2) throw new Error('that was not foreseen')
+      const count = topics.get(topic)?.partitionCount ?? 0
+      const all = Array.from({ length: count }, (_, partition) => ({ topic, partition }))
+      const [first = '', second] = members.map(({ memberId }) => memberId).sort()
+      if (second === undefined) return new Map([[first, all]])
+      return new Map([
+        [first, all.slice(0, 1)],
+        [second, all.slice(1)]
+      ])
+    }
+  }
+  const readings = [0, 1].map(() => member(topic, { assignors: [odd] }))
+  const sizes = () => readings.map(r => partitionsOf(r).length).sort(byNumber)
+  for (const reading of readings) await reading.until('its share', () => sizes().join() === '1,3')
+  const third = member(topic, { assignors: [odd] })
+  const ended = await Promise.race([...readings, third].map(r => r.ended.catch((e: unknown) => e)))
+  assert.ok(ended instanceof PlayheadError)
+  assert.equal(ended.code, 'INVALID_ARGUMENT')
+  assert.match(ended.message, /the first has one.* threw Error: that was not foreseen/)
+  // It has left: the others are two again, well before its session would have ended.
+  await eventually(async () => {
+    const [group] = await describeGroups(cluster, [`group-of-${topic}`])
+    const shares = group?.members.map(({ partitions }) => partitions.length).sort(byNumber)
+    return group?.state === 'Stable' && shares?.join() === '1,3'
+  }, 'those who stay share')
+  for (const reading of [...readings, third]) await reading.consumer.close()
+  assert(told.includes(3))
 })

@@ -7,7 +7,14 @@ import { test } from 'node:test'
 import { goldenLines } from '../golden/golden.ts'
 import { java } from './cluster.ts'
 
-for (const file of ['messages.jsonl', 'vectors.jsonl', 'records.jsonl', 'murmur2.tsv']) {
+for (const file of [
+  'messages.jsonl',
+  'vectors.jsonl',
+  'records.jsonl',
+  'murmur2.tsv',
+  'assignments.jsonl',
+  'subscriptions.jsonl'
+]) {
   test(`each line of ${file} is what Kafka's own code says`, async () => {
     const lines = goldenLines(file)
     const [name = ''] = file.split('.')

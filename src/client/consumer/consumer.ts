@@ -27,6 +27,7 @@ import { LedRewinds } from './led-rewinds.ts'
 import { manualAssignment } from './manual.ts'
 import {
   type ConsumerOptions,
+  type GroupProtocol,
   invalid,
   type Settings,
   settingsOf,
@@ -139,9 +140,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     this.#checkOpen()
     const { group, autoCommit } = this.#settings
     if (group === null || autoCommit) {
-      throw invalid(
-        `offsets go into a transaction from a consumer with a group and commit: 'manual'`
-      )
+      throw invalid(`offsets go into a transaction with a group and commit: 'manual'`)
     }
     const done = this.#delivery.reader?.reportInHand() ?? true
     this.#rewinder?.transactional()
@@ -204,8 +203,11 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     this.#checkOpen()
     const { group, rewind: settings } = this.#settings
     if (group === null) throw invalid('there is nothing to rewind without a group')
-    const { ledger } = settings ?? {}
-    const plan = await planRewind(this.#cluster, group, { ...options, ledger, to })
+    const plan = await planRewind(this.#cluster, group, {
+      ...options,
+      ledger: settings?.ledger,
+      to
+    })
     const who = this.#group?.memberId ?? ''
     const onWritten = () => this.#rewinder?.checkNow()
     const call = () => rewind(this.#cluster, plan, { ...options, allowSkip: true, who, onWritten })
@@ -223,6 +225,14 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
   /** The member's id in its group; null without a group. Of a classic group: empty until the coordinator gave one. */
   get memberId(): string | null {
     return this.#group?.memberId ?? null
+  }
+
+  /**
+   * How its group shares out partitions: of `protocol: 'auto'`, what was chosen by what the brokers have and what the
+   * group already is. Null: not chosen yet, or no group.
+   */
+  get protocol(): GroupProtocol | null {
+    return this.#group?.protocol ?? null
   }
 
   /** Listens to an event; returns what ends it. */
@@ -272,9 +282,8 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     await this.#group?.close(deadline)
     this.#unwatch?.()
     this.#cluster.closing.removeEventListener('abort', this.#orphaned)
-    this.#cluster.endLane(`fetch:${this.#lane}`)
-    this.#cluster.endLane(`fetch:${this.#lane}+`)
-    this.#cluster.endLane(`group:${this.#lane}`)
+    const lanes = [`fetch:${this.#lane}`, `fetch:${this.#lane}+`, `group:${this.#lane}`] as const
+    for (const lane of lanes) this.#cluster.endLane(lane)
   }
 
   // Start
@@ -354,6 +363,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
       {
         cluster: this.#cluster,
         settings: this.#settings,
+        events: this.#events,
         group,
         lane,
         closing: this.#closing.signal,

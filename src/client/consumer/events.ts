@@ -5,6 +5,7 @@
 import type { Log } from '../../base/env.ts'
 import type { PlayheadError } from '../../base/error.ts'
 import type { TopicPartition } from '../partition.ts'
+import type { GroupProtocol } from './options.ts'
 import type { Rewound } from './rewound.ts'
 
 /** Why nothing is delivered although something is there, as far as this consumer knows. */
@@ -21,6 +22,12 @@ export type StallReason =
 
 /** What a consumer tells of, by `on`. Listeners are called at once; one that throws is logged. */
 export interface ConsumerEvents {
+  /** The group counts this consumer as a member: at the start, and again whenever it had to join anew. */
+  readonly joined: {
+    readonly protocol: GroupProtocol
+    /** How the coordinator calls it. */
+    readonly memberId: string
+  }
   /** These partitions are this consumer's from now on. */
   readonly assigned: { readonly partitions: readonly TopicPartition[] }
   /** These were given up in order: what was processed of them is committed. */

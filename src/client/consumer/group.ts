@@ -1,18 +1,29 @@
 /**
  * A consumer's life in a group: chooses the protocol, knows the subscription and its topics, and runs the membership.
  *
- * 'auto' is KIP-848 where the brokers have it. A classic group with members becomes one of KIP-848 by that (the broker's
- * group.consumer.migration.policy decides); where the broker refuses, this member joins as a classic one.
+ * 'auto' is what the group is, where it has members; else KIP-848 where the brokers have it. A member of KIP-848 in a
+ * classic group would make another kind of group of it, for all its members (where the broker's
+ * group.consumer.migration.policy lets it): that is for whoever asks for it, by `protocol: 'consumer'`. Should the
+ * group have become classic since the look, and the broker refuse, this member joins as a classic one after all.
  */
 import type { Timer } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
 import type { Subscription } from '../../group/member/protocol.ts'
+import {
+  type AssignorChoice,
+  type AssignorName,
+  assignorNames
+} from '../../group/member/strategies.ts'
 import { ConsumerGroupHeartbeat } from '../../protocol/api/consumer-group-heartbeat.ts'
+import { DescribeGroups } from '../../protocol/api/describe-groups.ts'
 import { JoinGroup } from '../../protocol/api/join-group.ts'
 import { RegisterConsumer } from '../../protocol/api/register-consumer.ts'
+import { KafkaError } from '../../protocol/errors.ts'
+import { answerError } from '../../rpc/answer-errors.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import { sleep } from '../../rpc/retry.ts'
 import type { CommitIdentity } from './commits.ts'
+import type { Events } from './events.ts'
 import { canBeLed } from '../led.ts'
 import { type LedHost, LedMembership } from './led-membership.ts'
 import { type Member, Membership, type MembershipHost } from './membership.ts'
@@ -21,23 +32,30 @@ import { consumerPort } from './membership-consumer.ts'
 import type { GroupProtocol, Settings } from './options.ts'
 import { matchTopics, subscriptionOf } from './topics.ts'
 
-export interface GroupHost extends Omit<MembershipHost, 'sessionTimeoutMs'>, LedHost {
+export interface GroupHost
+  extends Omit<MembershipHost, 'sessionTimeoutMs' | 'joined'>,
+    Omit<LedHost, 'joined'> {
   readonly cluster: Cluster
   readonly settings: Settings
   /** Fires when the consumer is closed. */
   readonly closing: AbortSignal
+  readonly events: Events
 }
 
 /** How often patterns are matched that only this side can. */
 const matchEveryMs = 30_000
 const retryMs = 500
+/** What a classic member offers that was not told otherwise. */
+const usualAssignors: readonly AssignorName[] = ['cooperative-sticky']
 
 export class Group {
   readonly #host: GroupHost
   /** Of a protocol in which members name themselves. */
   readonly #ownId: string
   #membership: Member | null = null
-  #protocol: GroupProtocol = 'consumer'
+  /** Null: not chosen yet. */
+  #protocol: GroupProtocol | null = null
+  #assignors: readonly AssignorChoice[]
   /** Topics of the subscription that were there before this member was. */
   #before: ReadonlySet<string> = new Set()
   #matched: readonly string[] = []
@@ -46,10 +64,17 @@ export class Group {
   constructor(host: GroupHost, memberId: string) {
     this.#host = host
     this.#ownId = memberId
+    this.#assignors = host.settings.assignors ?? usualAssignors
   }
 
   get memberId(): string {
-    return this.#protocol === 'consumer' ? this.#ownId : (this.#membership?.memberId ?? '')
+    const { protocol } = this.#host.settings
+    if ((this.#protocol ?? protocol) === 'consumer') return this.#ownId
+    return this.#membership?.memberId ?? ''
+  }
+
+  get protocol(): GroupProtocol | null {
+    return this.#protocol
   }
 
   /** A controller leads the group. */
@@ -99,24 +124,41 @@ export class Group {
   }
 
   async #join(): Promise<void> {
-    this.#protocol = await this.#untilReached(() => this.#choose())
-    await this.#joinBy(this.#protocol)
+    const best = await this.#untilReached(() => this.#choose())
+    // Beside the look at the topics: a start takes no longer for it.
+    const looks = best === 'consumer' && this.#host.settings.protocol === 'auto'
+    const looking = looks ? this.#untilReached(() => this.#classicAssignor()) : null
+    const there = this.#untilReached(() => this.#look())
+    const [assignor] = await Promise.all([looking, there])
+    await this.#joinBy(assignor === null ? best : 'classic', await there)
   }
 
-  async #joinBy(protocol: GroupProtocol): Promise<void> {
-    const subscription = await this.#untilReached(() => this.#prepare(protocol))
+  async #joinBy(protocol: GroupProtocol, there: readonly string[]): Promise<void> {
+    const subscription = await this.#untilReached(() => this.#subscription(protocol, there))
     if (this.#host.closing.aborted) return
+    this.#protocol = protocol
     this.#membership = this.#member(protocol, subscription)
     this.#membership.start()
   }
 
+  #joinAgainBy(protocol: GroupProtocol): void {
+    const { closing, failed } = this.#host
+    this.#timer?.cancel()
+    const joining = async () => this.#joinBy(protocol, await this.#untilReached(() => this.#look()))
+    joining().catch((error: unknown) => {
+      if (!(error instanceof PlayheadError)) throw error
+      if (!closing.aborted) failed(error)
+    })
+  }
+
   #member(protocol: GroupProtocol, subscription: Subscription): Member {
-    const { settings } = this.#host
+    const { settings, events } = this.#host
     const { instanceId, rackId, sessionTimeoutMs, maxProcessingMs: rebalanceTimeoutMs } = settings
-    const host: MembershipHost = {
+    const host: MembershipHost & LedHost = {
       ...this.#host,
       sessionTimeoutMs,
-      failed: error => this.#failed(error)
+      failed: error => this.#failed(error),
+      joined: () => events.emit('joined', { protocol, memberId: this.memberId })
     }
     switch (protocol) {
       case 'consumer': {
@@ -126,7 +168,8 @@ export class Group {
         return new Membership(host, consumerPort(host, config, subscription))
       }
       case 'classic': {
-        const { heartbeatIntervalMs, assignors, rewind } = settings
+        const { heartbeatIntervalMs, rewind } = settings
+        const assignors = this.#assignors
         const times = { sessionTimeoutMs, rebalanceTimeoutMs, heartbeatIntervalMs }
         const config = { instanceId, rackId, ...times, assignors, rewindable: rewind !== null }
         return new Membership(host, classicPort(host, config, subscription))
@@ -134,27 +177,59 @@ export class Group {
       case 'controller': {
         const times = { sessionTimeoutMs, registerTimeoutMs: settings.maxProcessingMs }
         const config = { instanceId, ...times, startFrom: startCode(settings) }
-        return new LedMembership(this.#host, config, subscription)
+        return new LedMembership(host, config, subscription)
       }
     }
   }
 
-  /** The membership cannot go on: of 'auto', as a KIP-848 member of a group that stays classic, as a classic one. */
+  /** The membership cannot go on; unless this member can join in another way. */
   #failed(error: PlayheadError): void {
-    const { settings, closing, cluster, group, failed } = this.#host
-    const staysClassic = classicAnswers.includes(error.kafkaError ?? '')
-    if (!staysClassic || this.#protocol !== 'consumer') return failed(error)
+    const { settings, cluster, group, failed } = this.#host
+    const kafkaError = error.kafkaError ?? ''
+    if (this.#protocol === 'classic' && kafkaError === 'INCONSISTENT_GROUP_PROTOCOL') {
+      return this.#noAssignorInCommon(error)
+    }
+    if (this.#protocol !== 'consumer' || !classicAnswers.includes(kafkaError)) return failed(error)
     if (settings.protocol !== 'auto') {
       const why = `${error.message}: if it is a classic group, join it with protocol: 'classic'`
-      return failed(new PlayheadError(error.code, why, { group, kafkaError: error.kafkaError }))
+      return failed(new PlayheadError(error.code, why, { group, kafkaError }))
     }
     cluster.env.log.info(`group '${group}' is a classic group: joining as its member`)
-    this.#protocol = 'classic'
-    this.#timer?.cancel()
-    this.#joinBy('classic').catch((cause: unknown) => {
-      if (!(cause instanceof PlayheadError)) throw cause
-      if (!closing.aborted) failed(cause)
-    })
+    this.#joinAgainBy('classic')
+  }
+
+  /** Who was not told how to assign does it as the group does. */
+  #noAssignorInCommon(error: PlayheadError): void {
+    const { settings, cluster, group, failed, closing } = this.#host
+    if (settings.assignors !== null || this.#assignors !== usualAssignors) return failed(error)
+    this.#untilReached(() => this.#classicAssignor()).then(
+      assignor => {
+        const name = assignorNames.find(one => one === assignor)
+        if (name === undefined) return failed(error)
+        cluster.env.log.info(`group '${group}' assigns by '${name}': so does this member`)
+        this.#assignors = [name]
+        this.#joinAgainBy('classic')
+      },
+      (cause: unknown) => {
+        if (!(cause instanceof PlayheadError)) throw cause
+        if (!closing.aborted) failed(error)
+      }
+    )
+  }
+
+  /** The assignor of the group if it is a classic one that has members; empty: it has none yet. Null: it isn't. */
+  async #classicAssignor(): Promise<string | null> {
+    const { cluster, group, closing } = this.#host
+    const body = { groups: [group], includeAuthorizedOperations: false }
+    const to = { group }
+    const { groups } = await cluster.request(DescribeGroups, body, { to, signal: closing })
+    const { errorCode = 0, groupState = '', protocolData = '', members = [] } = groups[0] ?? {}
+    if (errorCode === KafkaError.NOT_COORDINATOR) cluster.coordinatorMoved(to)
+    const error = errorCode === KafkaError.NONE ? null : answerError(errorCode, `group '${group}'`)
+    if (error?.retriable === true) throw error
+    // Of a group of KIP-848 Kafka says here that it isn't there; who may not look finds out by joining.
+    if (error !== null || groupState === 'Dead' || members.length === 0) return null
+    return protocolData
   }
 
   /** What the brokers have, the best first. Rejects with UNSUPPORTED_VERSION. */
@@ -174,17 +249,22 @@ export class Group {
   }
 
   /** Finds out which topics are there. */
-  async #prepare(protocol: GroupProtocol): Promise<Subscription> {
+  async #look(): Promise<readonly string[]> {
     const { cluster, settings } = this.#host
     const { topics } = settings
     const names = topics.filter(t => typeof t === 'string')
-    const patterns = names.length < topics.length
     this.#findCoordinators()
-    const there = patterns ? await matchTopics(cluster, topics) : names
+    const there = names.length < topics.length ? await matchTopics(cluster, topics) : names
     const { topics: known } = await cluster.refresh({ topics: there })
     this.#before = new Set(there.filter(name => known.has(name)))
-    if (!patterns) return { topics: names, regex: null }
-    const direct = protocol === 'classic' ? null : subscriptionOf(topics)
+    return there
+  }
+
+  async #subscription(protocol: GroupProtocol, there: readonly string[]): Promise<Subscription> {
+    const { cluster, settings } = this.#host
+    const patterns = settings.topics.some(topic => typeof topic !== 'string')
+    if (!patterns) return { topics: there, regex: null }
+    const direct = protocol === 'classic' ? null : subscriptionOf(settings.topics)
     if (direct !== null) {
       const matches =
         protocol === 'controller' || (await cluster.supports(ConsumerGroupHeartbeat, 1))

@@ -49,6 +49,8 @@ export interface LedHost {
   /** What was halted goes on elsewhere. */
   move(partitions: readonly PlacedPartition[]): void
   confirmed(): void
+  /** The controller has accepted this member, for the first time or again. */
+  joined(): void
   failed(error: PlayheadError): void
 }
 
@@ -129,9 +131,11 @@ export class LedMembership {
 
   #tell(event: LedEvent): void {
     if (this.#over) return
+    const { joined } = this
     const { facts, actions } = decideLed(this.#member, event, this.#env.clock.monotonic())
     for (const fact of facts) this.#member = applyLed(this.#member, fact)
     checkLed(this.#member)
+    if (!joined && this.joined) this.#host.joined()
     for (const action of actions) this.#do(action)
     this.#arm()
   }

@@ -13,8 +13,9 @@ import {
   type ClassicMemberConfig,
   classicMember,
   type ClassicRequest,
+  type Counted,
   type Fact,
-  type PartitionCounts
+  type PartitionRacks
 } from '../../group/member/classic-state.ts'
 import type { Subscription } from '../../group/member/protocol.ts'
 import { DescribeGroups } from '../../protocol/api/describe-groups.ts'
@@ -24,6 +25,7 @@ import { LeaveGroup } from '../../protocol/api/leave-group.ts'
 import { SyncGroup } from '../../protocol/api/sync-group.ts'
 import type { CallOptions } from '../../rpc/call.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
+import type { Metadata } from '../../rpc/metadata.ts'
 import {
   heartbeatTimeoutMs,
   type MemberPort,
@@ -131,7 +133,7 @@ async function know(cluster: Cluster, topics: Iterable<string>): Promise<void> {
   if (unknown.length > 0) await cluster.refresh({ topics: unknown })
 }
 
-async function count(cluster: Cluster, topics: readonly string[]): Promise<PartitionCounts> {
+async function count(cluster: Cluster, topics: readonly string[]): Promise<Counted> {
   await know(cluster, topics)
   return counted(cluster, topics)
 }
@@ -139,22 +141,42 @@ async function count(cluster: Cluster, topics: readonly string[]): Promise<Parti
 async function countOfGroup(
   { cluster, group, lane }: MembershipHost,
   topics: readonly string[]
-): Promise<PartitionCounts> {
+): Promise<Counted> {
   await know(cluster, topics)
   const body = { groups: [group], includeAuthorizedOperations: false }
   const { groups } = await cluster.request(DescribeGroups, body, { to: { group }, lane })
   const members = groups[0]?.members ?? []
-  return countAssigned(
-    topics,
-    members.map(({ memberAssignment }) => memberAssignment)
+  const assignments = members.map(({ memberAssignment }) => memberAssignment)
+  return { ...counted(cluster, topics), counts: countAssigned(topics, assignments) }
+}
+
+function counted({ metadata }: Cluster, topics: Iterable<string>): Counted {
+  const names = [...topics]
+  const partitionsOf = (topic: string) => metadata.topics.get(topic)?.partitions ?? []
+  return {
+    counts: new Map(names.map(topic => [topic, partitionsOf(topic).length])),
+    racks: racksOf(metadata, names)
+  }
+}
+
+/** Empty where no broker says where it is. */
+function racksOf({ brokers, topics }: Metadata, names: readonly string[]): PartitionRacks {
+  if (![...brokers.values()].some(({ rack }) => rack !== null)) return new Map()
+  return new Map(
+    names.map(name => {
+      const partitions = topics.get(name)?.partitions ?? []
+      return [name, partitions.map(({ replicas }) => racksIn(replicas, brokers))]
+    })
   )
 }
 
-function counted(cluster: Cluster, topics: Iterable<string>): PartitionCounts {
-  const { metadata } = cluster
-  return new Map(
-    [...topics].map(topic => [topic, metadata.topics.get(topic)?.partitions.length ?? 0])
-  )
+function racksIn(replicas: readonly number[], brokers: Metadata['brokers']): readonly string[] {
+  const racks = new Set<string>()
+  for (const id of replicas) {
+    const rack = brokers.get(id)?.rack ?? null
+    if (rack !== null) racks.add(rack)
+  }
+  return [...racks].sort()
 }
 
 /** While this member leads: tells it when there are other partitions than it has assigned. */
@@ -172,7 +194,7 @@ class LeaderWatch {
     this.#plan = plan
     this.#stop?.()
     const look = (): void => {
-      membership.tell({ on: 'topics', counts: counted(this.#cluster, plan.counts.keys()) })
+      membership.tell({ on: 'topics', ...counted(this.#cluster, plan.counts.keys()) })
     }
     this.#stop = this.#cluster.watch(look)
     // What came between the count and now.

@@ -31,6 +31,8 @@ export interface MembershipHost {
   lose(partitions: readonly TopicIdPartition[], why: string): void
   /** The coordinator answered well: a session that may have been over is not. */
   confirmed(): void
+  /** The coordinator has accepted this member, for the first time or again. */
+  joined(): void
   /** The group cannot be joined. */
   failed(error: PlayheadError): void
 }
@@ -173,10 +175,11 @@ export class Membership<State extends MemberView, Event, Fact, Request>
 
   tell(event: Event | CommonEvent): void {
     if (this.#over) return
-    const good = this.#member.lastGoodAt
+    const { lastGoodAt: good, epoch } = this.#member
     const { facts, actions } = this.#port.decide(this.#member, event, this.#env.clock.monotonic())
     for (const fact of facts) this.#member = this.#port.apply(this.#member, fact)
     this.#port.check(this.#member)
+    if (epoch < 0 && this.#member.epoch >= 0) this.#host.joined()
     for (const action of actions) this.#do(action)
     this.#arm()
     if (this.#member.lastGoodAt > good) this.#host.confirmed()
@@ -209,7 +212,7 @@ export class Membership<State extends MemberView, Event, Fact, Request>
         this.#env.log.info(`group '${group}': joining again: ${action.why}`)
         return
       case 'fail': {
-        this.#host.failed(refusalOf(group, action.code, action.message))
+        this.#host.failed(action.error ?? refusalOf(group, action.code, action.message))
         return
       }
       case 'left':

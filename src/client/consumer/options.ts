@@ -1,6 +1,10 @@
 /** What a consumer can be told, with its defaults, and the check of it. */
 import { PlayheadError } from '../../base/error.ts'
-import { type AssignorName, assignorNames } from '../../group/member/classic-state.ts'
+import {
+  type AssignorChoice,
+  type AssignorName,
+  assignorNames
+} from '../../group/member/strategies.ts'
 import { ledgerOf } from '../ledger.ts'
 import type { TopicPartition } from '../partition.ts'
 import type { Serde } from '../serde.ts'
@@ -92,10 +96,11 @@ export interface GroupOptions<K = Buffer, V = Buffer> extends CommonOptions<K, V
   readonly serverAssignor?: string
   /**
    * Classic: how the leader assigns, best first; the group uses one that all its members offer. With anything
-   * but 'cooperative-sticky' in it, partitions are given up before each rebalance. Default ['cooperative-sticky'], which
-   * Java's consumers offer by default, too; beside kafkajs it is ['RoundRobinAssigner'].
+   * but cooperative ones in it, partitions are given up before each rebalance. Default ['cooperative-sticky'], which
+   * Java's consumers offer by default, too; a group that refuses that is asked what it uses, and if that is a built-in
+   * one (kafkajs: 'RoundRobinAssigner') this member offers it.
    */
-  readonly assignors?: readonly AssignorName[]
+  readonly assignors?: readonly AssignorChoice[]
   /**
    * Classic: between two heartbeats. A rebalance is heard of by one, so it takes about as long. Default 1,000, or a third
    * of `sessionTimeoutMs` where that is less. With KIP-848 the broker decides.
@@ -167,7 +172,8 @@ export interface Settings {
   readonly commitIntervalMs: number
   readonly instanceId: string | null
   readonly serverAssignor: string | null
-  readonly assignors: readonly AssignorName[]
+  /** Null: whatever suits the group. */
+  readonly assignors: readonly AssignorChoice[] | null
   readonly heartbeatIntervalMs: number
   readonly maxProcessingMs: number
   readonly sessionTimeoutMs: number
@@ -222,7 +228,7 @@ export function settingsOf(options: ConsumerOptions<never, never>): Settings {
     commitIntervalMs: atLeast('commitIntervalMs', of.commitIntervalMs ?? 5_000, 1),
     instanceId: of.instanceId ?? null,
     serverAssignor: of.serverAssignor ?? null,
-    assignors: assignorsOf(of.assignors ?? ['cooperative-sticky']),
+    assignors: of.assignors === undefined ? null : assignorsOf(of.assignors),
     heartbeatIntervalMs: atLeast(
       'heartbeatIntervalMs',
       of.heartbeatIntervalMs ?? Math.min(1_000, Math.ceil((of.sessionTimeoutMs ?? 45_000) / 3)),
@@ -245,10 +251,22 @@ function rewindSettings(group: string, of: Partial<GroupOptions<never, never>>):
   }
 }
 
-function assignorsOf(names: readonly AssignorName[]): readonly AssignorName[] {
-  if (names.length === 0) throw invalid('assignors has at least one name')
-  for (const name of names) oneOf('each of assignors', name, assignorNames)
-  return names
+function assignorsOf(choices: readonly AssignorChoice[]): readonly AssignorChoice[] {
+  if (choices.length === 0) throw invalid('assignors has at least one name')
+  const names = choices.map(choice => {
+    if (typeof choice === 'string') return oneOf('each of assignors', choice, assignorNames)
+    const { name, assign } = choice
+    const named = typeof name === 'string' && name !== ''
+    if (!named || typeof assign !== 'function') {
+      throw invalid('an assignor of your own has a name and a function `assign`')
+    }
+    if (assignorNames.includes(name as AssignorName)) {
+      throw invalid(`'${name}' is the name of a built-in assignor`)
+    }
+    return name
+  })
+  if (new Set(names).size < names.length) throw invalid('assignors has each name once')
+  return choices
 }
 
 export function checkStartFrom(startFrom: StartFrom): void {

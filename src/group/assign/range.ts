@@ -7,7 +7,8 @@ import { type Partitions, type Subscriber, type WantedTopic, add } from './assig
 
 export function assignRange(subscribers: readonly Subscriber[]): readonly Partitions[] {
   const assigned = subscribers.map(() => new Map<string, Set<number>>())
-  const order = subscribers.map((_, index) => index).sort((a, b) => compare(a, b, subscribers))
+  const order = subscribers.map((_, index) => index)
+  order.sort((a, b) => compareStatic(subscribers[a] as Subscriber, subscribers[b] as Subscriber))
   const wanted = new Map<string, { readonly topic: WantedTopic; readonly by: number[] }>()
   for (const index of order) {
     for (const topic of (subscribers[index] as Subscriber).topics) {
@@ -30,9 +31,7 @@ export function assignRange(subscribers: readonly Subscriber[]): readonly Partit
 }
 
 /** Static members first, by their instance ids, so that they get the same after each restart; then the others. */
-function compare(a: number, b: number, subscribers: readonly Subscriber[]): number {
-  const one = subscribers[a] as Subscriber
-  const other = subscribers[b] as Subscriber
+export function compareStatic(one: Subscriber, other: Subscriber): number {
   const [first, second] = [one.instanceId ?? null, other.instanceId ?? null]
   if (first !== null && second !== null) return first < second ? -1 : first > second ? 1 : 0
   if (first !== second) return first === null ? 1 : -1

@@ -3,11 +3,12 @@
  * their order; who doesn't subscribe to a topic is passed over.
  */
 import { add, type Partitions, type Subscriber, type WantedTopic } from './assignor.ts'
+import { compareStatic } from './range.ts'
 
 export function assignRoundRobin(subscribers: readonly Subscriber[]): readonly Partitions[] {
   const assigned = subscribers.map(() => new Map<string, Set<number>>())
   const order = subscribers.map((_, index) => index)
-  order.sort((a, b) => ((subscribers[a]?.id ?? '') < (subscribers[b]?.id ?? '') ? -1 : 1))
+  order.sort((a, b) => compareStatic(subscribers[a] as Subscriber, subscribers[b] as Subscriber))
   const topics = new Map<string, WantedTopic>()
   const wants = subscribers.map(subscriber => {
     for (const topic of subscriber.topics) topics.set(topic.id, topic)

@@ -13,18 +13,7 @@ import type { LeaveGroup } from '../../protocol/api/leave-group.ts'
 import type { SyncGroup } from '../../protocol/api/sync-group.ts'
 import type { RequestOf, ResponseOf } from '../../protocol/schema.ts'
 import { type Leases, type MemberView, noLeases, type Subscription, without } from './protocol.ts'
-
-/**
- * Assignors by their names in groups. Whoever offers only 'cooperative-sticky' keeps its partitions while it joins.
- * 'RoundRobinAssigner' is what kafkajs calls its own.
- */
-export type AssignorName = 'cooperative-sticky' | 'range' | 'roundrobin' | 'RoundRobinAssigner'
-export const assignorNames: readonly AssignorName[] = [
-  'cooperative-sticky',
-  'range',
-  'roundrobin',
-  'RoundRobinAssigner'
-]
+import { type AssignorChoice, strategyOf } from './strategies.ts'
 
 /** What doesn't change while a member lives. */
 export interface ClassicMemberConfig {
@@ -37,7 +26,7 @@ export interface ClassicMemberConfig {
   /** Between two heartbeats: a rebalance is heard of by one. */
   readonly heartbeatIntervalMs: number
   /** Best first. The coordinator takes one that all members offer. */
-  readonly assignors: readonly AssignorName[]
+  readonly assignors: readonly AssignorChoice[]
   /** Says to all who look that this member takes part in rewinds. */
   readonly rewindable: boolean
 }
@@ -75,6 +64,15 @@ export interface JoinedMember {
 /** How many partitions each topic has; a topic that isn't there has none. */
 export type PartitionCounts = ReadonlyMap<string, number>
 
+/** By topic, by partition: the racks that have a replica of it. Of what isn't in it nobody knows. */
+export type PartitionRacks = ReadonlyMap<string, readonly (readonly string[])[]>
+
+/** What a leader counted. */
+export interface Counted {
+  readonly counts: PartitionCounts
+  readonly racks: PartitionRacks
+}
+
 export type Assignments = readonly { readonly memberId: string; readonly assignment: Buffer }[]
 
 type Body<A> = Omit<A, 'groupId'>
@@ -94,7 +92,7 @@ export type ClassicRequest =
 /** An answer, to the request of that kind; null: there will be none, and whether it took effect is unknown. */
 export type ClassicAnswer =
   | { readonly to: 'join'; readonly body: JoinAnswer | null }
-  | { readonly to: 'count'; readonly body: PartitionCounts | null }
+  | { readonly to: 'count'; readonly body: Counted | null }
   | {
       readonly to: 'sync'
       readonly body: { readonly errorCode: number; readonly assignment: Buffer } | null
@@ -127,7 +125,9 @@ export interface ClassicMember extends MemberView {
   /** The leader was told that the group has its assignment already (KIP-814). */
   readonly skipsAssignment: boolean
   /** Of a leader: what it counted, and what it assigns by that. */
-  readonly plan: { readonly counts: PartitionCounts; readonly assignments: Assignments } | null
+  readonly plan: (Counted & { readonly assignments: Assignments }) | null
+  /** What it was assigned last, and in which generation (-1: it never was): it outlives the membership. */
+  readonly last: { readonly leases: Leases; readonly generation: number }
   /** The assignor that all members offer. */
   readonly assignor: string | null
   readonly line: Flight<LineKind> | null
@@ -166,7 +166,7 @@ export type Fact =
     }
   | {
       readonly is: 'planned'
-      readonly counts: PartitionCounts
+      readonly counted: Counted
       readonly assignments: Assignments
       readonly at: number
     }
@@ -182,7 +182,8 @@ export type Fact =
   | { readonly is: 'overdue'; readonly at: number }
   | { readonly is: 'leaving'; readonly at: number }
   | { readonly is: 'left' }
-  | { readonly is: 'refused' }
+  /** At: leaves, then, whom the others would wait for. */
+  | { readonly is: 'refused'; readonly at: number }
 
 const never = Infinity
 
@@ -216,6 +217,7 @@ export function classicMember(
     subscription,
     memberId: '',
     phase: 'idle',
+    last: { leases: noLeases, generation: -1 },
     line: null,
     beat: null,
     beatEveryMs: config.heartbeatIntervalMs,
@@ -227,7 +229,7 @@ export function classicMember(
 
 /** Whether it keeps its partitions while it joins (KIP-429): all that it offers must know what members have. */
 export function isCooperative({ config }: ClassicMember): boolean {
-  return config.assignors.every(name => name === 'cooperative-sticky')
+  return config.assignors.every(choice => strategyOf(choice).cooperative)
 }
 
 export function apply(member: ClassicMember, fact: Fact): ClassicMember {
@@ -265,14 +267,15 @@ function applied(member: ClassicMember, fact: Fact): ClassicMember {
       return { ...member, ...joined, phase: 'syncing', failures: 0 }
     }
     case 'planned': {
-      const { counts, assignments, at } = fact
-      return { ...member, plan: { counts, assignments }, lineAt: at }
+      const { counted, assignments, at } = fact
+      return { ...member, plan: { ...counted, assignments }, lineAt: at }
     }
     case 'synced': {
       const synced = { ...member, target: fact.target, lineAt: never, failures: 0 }
       const beatEveryMs = isCooperative(member) ? soonMs : member.config.heartbeatIntervalMs
       const beatAt = Math.min(member.beatAt, fact.at + beatEveryMs)
-      return { ...synced, phase: 'member', beatAt, beatEveryMs }
+      const last = { leases: fact.target, generation: member.epoch }
+      return { ...synced, phase: 'member', beatAt, beatEveryMs, last }
     }
     case 'good':
       return { ...member, lastGoodAt: Math.max(member.lastGoodAt, fact.sentAt), failures: 0 }
@@ -291,7 +294,7 @@ function applied(member: ClassicMember, fact: Fact): ClassicMember {
     case 'left':
       return { ...member, ...outside, phase: 'left' }
     case 'refused':
-      return { ...member, ...outside, phase: 'failed' }
+      return { ...member, ...outside, phase: 'failed', beatAt: fact.at }
     default:
       return appliedToLeases(member, fact)
   }

@@ -17,17 +17,20 @@
 import { assert, unreachable } from '../../base/assert.ts'
 import { PlayheadError } from '../../base/error.ts'
 import { KafkaError } from '../../protocol/errors.ts'
-import { assign, leasesIn, offers, topicsOf } from './classic-leader.ts'
+import { assign, topicsOf } from './classic-leader.ts'
+import { beatRequest, lineRequest } from './classic-requests.ts'
+import { leasesIn } from './classic-words.ts'
 import {
   apply,
   type ClassicAnswer,
   type ClassicMember,
   type ClassicRequest,
+  type Counted,
   type Fact,
   isCooperative,
   type JoinAnswer,
   type LineKind,
-  type PartitionCounts
+  type PartitionRacks
 } from './classic-state.ts'
 import {
   type Decision,
@@ -38,11 +41,12 @@ import {
   type MemberEvent,
   without
 } from './protocol.ts'
+import { offered } from './strategies.ts'
 
 export type ClassicEvent =
   | Exclude<MemberEvent<ClassicAnswer>, { readonly on: 'unanswered' }>
-  /** How many partitions there are now, as far as is known. A leader looks whether its assignment still covers all. */
-  | { readonly on: 'topics'; readonly counts: PartitionCounts }
+  /** What partitions there are now, as far as is known. A leader looks whether its assignment still covers all. */
+  | ({ readonly on: 'topics' } & Counted)
   /** The coordinator answered something else than a heartbeat with: it knows no such member. Ask. */
   | { readonly on: 'doubted' }
 
@@ -90,7 +94,7 @@ class Turn implements Decision<Fact, ClassicRequest> {
         this.subscribed(event)
         break
       case 'topics':
-        this.topics(event.counts)
+        this.topics(event)
         break
       case 'doubted':
         if (this.member.epoch >= 0) this.fact({ is: 'beatSoon', at: this.now })
@@ -178,15 +182,15 @@ class Turn implements Decision<Fact, ClassicRequest> {
   private joined(answer: JoinAnswer, sentAt: number): void {
     const { memberId, generationId: generation, leader, members, skipAssignment } = answer
     const { protocolName } = answer
-    const offered = this.member.config.assignors.find(name => name === protocolName)
-    if (offered === undefined) {
+    const strategy = offered(this.member.config.assignors, protocolName ?? '')
+    if (strategy === undefined) {
       return this.fail(KafkaError.INCONSISTENT_GROUP_PROTOCOL, `it assigns by '${protocolName}'`)
     }
     this.fact({
       is: 'joined',
       memberId,
       generation,
-      assignor: offered,
+      assignor: strategy.name,
       leads: leader === memberId ? members : null,
       skipsAssignment: skipAssignment,
       at: this.now
@@ -194,12 +198,19 @@ class Turn implements Decision<Fact, ClassicRequest> {
     this.fact({ is: 'good', sentAt })
   }
 
-  private counted(counts: PartitionCounts | null): void {
+  private counted(counted: Counted | null): void {
     if (this.lineEnded('count') === undefined) return
-    const { leads, assignor, skipsAssignment } = this.member
-    if (counts === null || leads === null) return this.lineFailed()
-    const assignments = skipsAssignment ? [] : assign(assignor ?? '', leads, counts)
-    this.fact({ is: 'planned', counts, assignments, at: this.now })
+    const { leads, assignor, skipsAssignment, config } = this.member
+    const strategy = offered(config.assignors, assignor ?? '')
+    if (counted === null || leads === null || strategy === undefined) return this.lineFailed()
+    const { counts, racks } = counted
+    try {
+      const assignments = skipsAssignment ? [] : assign(strategy, leads, counts, racks)
+      this.fact({ is: 'planned', counted, assignments, at: this.now })
+    } catch (error) {
+      if (!(error instanceof PlayheadError)) throw error
+      this.fail(KafkaError.UNSUPPORTED_ASSIGNOR, error.message, error)
+    }
   }
 
   private syncAnswered(answer: { errorCode: number; assignment: Buffer } | null): void {
@@ -354,11 +365,13 @@ class Turn implements Decision<Fact, ClassicRequest> {
     else if (line !== null || phase === 'syncing') this.fact({ is: 'mustJoinAgain' })
   }
 
-  private topics(counts: PartitionCounts): void {
+  private topics({ counts, racks }: Counted): void {
     const { phase, plan, leads } = this.member
     if (phase !== 'member' || plan === null || leads === null) return
     const changed = topicsOf(leads).some(
-      topic => (counts.get(topic) ?? 0) !== (plan.counts.get(topic) ?? 0)
+      topic =>
+        (counts.get(topic) ?? 0) !== (plan.counts.get(topic) ?? 0) ||
+        !sameRacks(topic, racks, plan.racks)
     )
     if (changed && !this.member.joinsAgain) this.rebalance()
   }
@@ -382,10 +395,11 @@ class Turn implements Decision<Fact, ClassicRequest> {
     if (owned.size > 0) this.actions.push({ do: 'lose', leases: [...owned.values()], why })
   }
 
-  private fail(code: number, message: string): void {
+  private fail(code: number, message: string, error?: PlayheadError): void {
     this.loseAll('the group refused this member')
-    this.fact({ is: 'refused' })
-    this.actions.push({ do: 'fail', code, message })
+    // By its own decision: the others wait for its assignment.
+    this.fact({ is: 'refused', at: error === undefined ? Infinity : this.now })
+    this.actions.push({ do: 'fail', code, message, ...(error === undefined ? {} : { error }) })
   }
 
   private overdue(): void {
@@ -445,35 +459,7 @@ class Turn implements Decision<Fact, ClassicRequest> {
   }
 }
 
-type Request<Kind> = Extract<ClassicRequest, { readonly kind: Kind }>
-
-function lineRequest(member: ClassicMember): Request<LineKind> {
-  const { config, memberId, epoch: generationId, phase, leads, plan, assignor } = member
-  const { instanceId: groupInstanceId, sessionTimeoutMs, rebalanceTimeoutMs } = config
-  if (phase === 'joining') {
-    const protocols = offers(member)
-    const times = { sessionTimeoutMs, rebalanceTimeoutMs }
-    const body = { ...times, memberId, groupInstanceId, protocolType: 'consumer', protocols }
-    return { kind: 'join', body }
-  }
-  if (leads !== null && plan === null) {
-    return { kind: 'count', topics: topicsOf(leads), ofGroup: member.skipsAssignment }
-  }
-  const assignments = plan?.assignments.map(one => ({ ...one })) ?? []
-  const group = { protocolType: 'consumer', protocolName: assignor }
-  return {
-    kind: 'sync',
-    body: { generationId, memberId, groupInstanceId, ...group, assignments }
-  }
-}
-
-function beatRequest(member: ClassicMember): Request<'heartbeat' | 'leave'> {
-  const { config, memberId, epoch: generationId, phase } = member
-  const { instanceId: groupInstanceId } = config
-  if (phase !== 'leaving' && phase !== 'overdue') {
-    return { kind: 'heartbeat', body: { generationId, memberId, groupInstanceId } }
-  }
-  const reason = phase === 'leaving' ? 'the consumer was closed' : 'a handler was too slow'
-  const body = { memberId, members: [{ memberId, groupInstanceId, reason }] }
-  return { kind: 'leave', body }
+/** KIP-881: where a replica moved to another rack, another member may be nearer. */
+function sameRacks(topic: string, now: PartitionRacks, then: PartitionRacks): boolean {
+  return JSON.stringify(now.get(topic) ?? []) === JSON.stringify(then.get(topic) ?? [])
 }

@@ -5,6 +5,8 @@
  * state. A driver with a clock and a network runs any of them.
  */
 
+import type { PlayheadError } from '../../base/error.ts'
+
 /** A partition that a member owns. `topic` is the topic's id in KIP-848, its name in the other protocols. */
 export interface Lease {
   readonly topic: string
@@ -75,8 +77,13 @@ export type MemberAction<Request> =
   | { readonly do: 'lose'; readonly leases: readonly Lease[]; readonly why: string }
   /** The membership ended by the coordinator's or our own decision; a new one is asked for. For the log. */
   | { readonly do: 'rejoin'; readonly why: string }
-  /** The group cannot be joined as configured: `code` is Kafka's. Nothing follows. */
-  | { readonly do: 'fail'; readonly code: number; readonly message: string }
+  /** The group cannot be joined as configured: `code` is Kafka's; `error`: our own decision. Nothing follows. */
+  | {
+      readonly do: 'fail'
+      readonly code: number
+      readonly message: string
+      readonly error?: PlayheadError
+    }
   /** The membership is over, as asked. Nothing follows. */
   | { readonly do: 'left' }
 

@@ -223,6 +223,6 @@ export function isRewindable(member: {
   if (member.memberId?.startsWith(rewindableMark)) return true
   const { userData } = member
   if (!userData) return false
-  const text = Buffer.from(userData.subarray(0, 4 + rewindableMark.length)).toString('latin1')
-  return text.startsWith(rewindableMark) || text.slice(4) === rewindableMark
+  const end = userData.subarray(-rewindableMark.length)
+  return Buffer.from(end).toString('latin1') === rewindableMark
 }

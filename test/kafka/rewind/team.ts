@@ -130,7 +130,7 @@ export function consoleConsumer(
   group: string,
   properties: readonly string[] = ['group.protocol=consumer']
 ): () => Promise<void> {
-  const given = properties.flatMap(property => ['--command-property', property])
+  const given = properties.flatMap(property => ['--consumer-property', property])
   const at = ['--bootstrap-server', bootstrap.join(','), '--topic', topic, '--group', group]
   const program = process.env['KAFKA_SCRIPT'] ?? 'kafka'
   const child = spawn(program, ['tool', 'console-consumer', ...at, ...given], {
