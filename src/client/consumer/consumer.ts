@@ -203,11 +203,8 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     this.#checkOpen()
     const { group, rewind: settings } = this.#settings
     if (group === null) throw invalid('there is nothing to rewind without a group')
-    const plan = await planRewind(this.#cluster, group, {
-      ...options,
-      ledger: settings?.ledger,
-      to
-    })
+    const { ledger } = settings ?? {}
+    const plan = await planRewind(this.#cluster, group, { ...options, ledger, to })
     const who = this.#group?.memberId ?? ''
     const onWritten = () => this.#rewinder?.checkNow()
     const call = () => rewind(this.#cluster, plan, { ...options, allowSkip: true, who, onWritten })
@@ -348,13 +345,11 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
       stale: why => cluster.stale(why),
       outOfRange: playhead => this.#positions.outOfRange(playhead),
       diverged: (playhead, epoch, end) => this.#positions.diverged(playhead, epoch, end),
-      refused: (playhead, code) => this.#refused(playhead, code)
+      refused: (playhead, code) => {
+        playhead.stick()
+        this.#trouble(unreadable(playhead, code))
+      }
     })
-  }
-
-  #refused(playhead: Playhead, code: number): void {
-    playhead.stick()
-    this.#trouble(unreadable(playhead, code))
   }
 
   #makeGroup(group: string, lane: GroupHost['lane']): Group {
