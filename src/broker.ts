@@ -1,16 +1,24 @@
 /** The embedded broker: a Kafka broker in this process, for tests, for development, for small things. */
 import type { Log } from './base/env.ts'
 import { PlayheadError } from './base/error.ts'
+import { Secret } from './base/secret.ts'
 import { nodeCpu } from './base/node/cpu.ts'
 import { nodeFiles } from './base/node/files.ts'
 import { nodeEnv } from './base/node/env.ts'
-import { type Broker, type BrokerOptions, startBroker } from './broker/broker.ts'
+import { asksWho, type Broker, type BrokerOptions, startBroker } from './broker/broker.ts'
 import { isLoopback } from './broker/server.ts'
+import { credentialText, type ScramCredential } from './broker/sasl/users.ts'
+import type { ScramMechanism } from './rpc/sasl/scram-keys.ts'
 import { JournalStore } from './store/journal.ts'
 import { MemoryStore } from './store/memory.ts'
 
+export type { ScramMechanism } from './rpc/sasl/scram-keys.ts'
 export type { Log, LogFields, TlsOptions } from './base/env.ts'
 export type { BrokerOptions } from './broker/broker.ts'
+export type { TokenIdentity, TokenValidator } from './broker/sasl/oauthbearer.ts'
+export type { BrokerMechanism, BrokerSaslOptions } from './broker/sasl/options.ts'
+export type { ScramCredential, UserOptions, UserSecret } from './broker/sasl/users.ts'
+export { Secret } from './base/secret.ts'
 export type { Control, Fault, Filter, Rule, SeenRequest } from './broker/control.ts'
 export type { MaxVersions } from './broker/dispatch.ts'
 export type { GroupSettings } from './broker/group-configs.ts'
@@ -25,10 +33,25 @@ export interface StartOptions extends BrokerOptions {
    * however sudden, as Apache Kafka by default. Default 'fsync'; in memory there is neither.
    */
   readonly durability?: 'fsync' | 'os' | undefined
-  /** Must be true for a `host` that others than this machine reach: nobody has to show who they are. */
+  /** Must be true for a `host` that others than this machine reach, where nobody has to show who they are (`sasl`, `tls.ca`). */
   readonly open?: boolean | undefined
   /** Takes what the broker has to say. Default: warnings and errors go to standard error. */
   readonly log?: Log | undefined
+}
+
+/**
+ * What a broker keeps of a password for SCRAM: for `sasl.users`, so that the password itself need not lie anywhere. Kafka
+ * stores the same, and takes it by `kafka-storage format --add-scram`.
+ * @param iterations How hard guessing is for who steals it, 4,096 to 1,000,000. Default 4,096, as Kafka.
+ * @throws PlayheadError INVALID_ARGUMENT.
+ */
+export function scramCredential(
+  mechanism: ScramMechanism,
+  password: string | Secret,
+  iterations?: number
+): Promise<ScramCredential> {
+  const secret = typeof password === 'string' ? new Secret(password) : password
+  return credentialText(nodeCpu(), mechanism, secret, iterations)
 }
 
 /** Starts brokers: `await using broker = await Broker.start()`. */
@@ -40,8 +63,8 @@ const Broker = {
    */
   async start(options: StartOptions = {}): Promise<Broker> {
     const { log, dataDir, durability = 'fsync', host = '127.0.0.1' } = options
-    if (!isLoopback(host) && options.open !== true) {
-      const message = `at ${host} anyone may read, write and rewind everything: say \`open: true\` if that is meant`
+    if (!isLoopback(host) && options.open !== true && !asksWho(options)) {
+      const message = `at ${host} anyone may read, write and rewind everything: ask who they are with \`sasl\` or \`tls.ca\`, or say \`open: true\` if that is meant`
       throw new PlayheadError('INVALID_ARGUMENT', message)
     }
     const env = nodeEnv({ cpu: nodeCpu(), ...(log && { log }) })

@@ -12,6 +12,7 @@ import { type MaxVersions, dispatchTable } from './dispatch.ts'
 import type { GroupSettings } from './group-configs.ts'
 import { Retention } from './retention.ts'
 import { connectionCount } from './limits.ts'
+import { type BrokerSaslOptions, readSasl } from './sasl/options.ts'
 import { isLoopback, Server } from './server.ts'
 
 /** What a broker is started with. All of it may be left out. */
@@ -36,8 +37,19 @@ export interface BrokerOptions {
   readonly maxConnections?: number | undefined
   /** Speaks TLS, with this certificate and key, on every listener. Default: plaintext. */
   readonly tls?: TlsOptions | undefined
+  /** Who may come in, by which SASL mechanism, on every listener. Default: nobody is asked. */
+  readonly sasl?: BrokerSaslOptions | undefined
+  /** What clients are told to dial, where it is not `host`: a name that the certificate has, or that others can reach. */
+  readonly advertisedHost?: string | undefined
   /** How often retention and compaction go over the logs, in ms. Default 300,000, as Kafka's log.retention.check.interval.ms. */
   readonly retentionCheckMs?: number | undefined
+}
+
+const loopback = '127.0.0.1'
+
+/** Whether clients have to show who they are: by SASL, or by a certificate. */
+export function asksWho({ sasl, tls }: BrokerOptions): boolean {
+  return sasl !== undefined || (tls?.ca !== undefined && tls.insecure !== true)
 }
 
 export interface World {
@@ -51,6 +63,7 @@ export async function startBroker(
   world: World,
   options: BrokerOptions = {}
 ): Promise<EmbeddedBroker> {
+  const { host = loopback, tls, sasl } = options
   const cluster = new BrokerCluster({
     ...world,
     dispatch: dispatchTable(options.maxVersions),
@@ -58,7 +71,9 @@ export async function startBroker(
       autoCreateTopics: options.autoCreateTopics ?? true,
       defaultPartitions: options.defaultPartitions ?? 1,
       groups: options.groups ?? {},
-      maxConnections: options.maxConnections ?? connectionCount
+      maxConnections: options.maxConnections ?? connectionCount,
+      sasl:
+        sasl === undefined ? null : readSasl(world.env, sasl, tls !== undefined || isLoopback(host))
     }
   })
   const broker = new EmbeddedBroker(cluster, options)
@@ -186,7 +201,7 @@ export class EmbeddedBroker implements Broker {
   async startListener(node: number): Promise<void> {
     const { server, at } = this.#serverOf(node)
     if (at.up) return
-    await server.listen(at.host, at.port, this.#options.tls)
+    await server.listen(this.#options.host ?? loopback, at.port, this.#options.tls)
     await this.#cluster.setNode({ ...at, up: true })
   }
 
@@ -199,7 +214,7 @@ export class EmbeddedBroker implements Broker {
 
   /** Part of `startBroker`. */
   async open(): Promise<void> {
-    const { host = '127.0.0.1', port = 0, tls, brokers: count = 1 } = this.#options
+    const { host = loopback, port = 0, tls, brokers: count = 1, advertisedHost } = this.#options
     if (!Number.isInteger(count) || count < 1 || count > 100) {
       throw new PlayheadError('INVALID_ARGUMENT', `brokers is ${count}: from 1 to 100 is possible`)
     }
@@ -208,9 +223,10 @@ export class EmbeddedBroker implements Broker {
       const server = new Server(id, this.#cluster)
       this.#servers.set(id, server)
       const at = await server.listen(host, port === 0 ? 0 : port + id - 1, tls)
-      this.#cluster.nodes.set(id, { id, ...at, up: true })
+      const node = { id, host: advertisedHost ?? at.host, port: at.port, up: true }
+      this.#cluster.nodes.set(id, node)
     }
-    if (!isLoopback(host)) {
+    if (!isLoopback(host) && !asksWho(this.#options)) {
       this.#cluster.env.log.warn(
         'this broker asks nobody who they are: whoever reaches it may read, write and rewind all of it',
         { bootstrap: this.bootstrap }

@@ -19,6 +19,9 @@ import type { Context, Dispatch, Handler, Reply } from './handler.ts'
 import { spaces } from './keys.ts'
 import type { Partition } from './partition.ts'
 import { Transactions } from './transactions.ts'
+import { Authenticator } from './sasl/authentication.ts'
+import type { SaslSettings } from './sasl/options.ts'
+import { isRewind } from './sasl/rights.ts'
 import { StoredCluster, readStored, writeStored } from './stored.ts'
 
 /** One broker of the cluster. */
@@ -37,6 +40,8 @@ export interface ClusterSettings {
   readonly groups: GroupSettings
   /** Of one broker. */
   readonly maxConnections: number
+  /** Null: nobody is asked who they are. */
+  readonly sasl: SaslSettings | null
 }
 
 export interface BrokerClusterOptions {
@@ -69,6 +74,7 @@ export class BrokerCluster {
   readonly store: GuardedStore
   readonly dispatch: Dispatch
   readonly settings: ClusterSettings
+  readonly authenticator: Authenticator | null
   readonly control: Faults
   readonly clusterId: string
   /** By id, in rising order. */
@@ -95,6 +101,8 @@ export class BrokerCluster {
     this.store = new GuardedStore(store, error => this.#storeFailed(error))
     this.dispatch = options.dispatch
     this.settings = options.settings
+    const { sasl } = options.settings
+    this.authenticator = sasl && new Authenticator(env, sasl)
     this.control = new Faults(env.clock, id => this.catalog.topicById(id)?.name)
     this.#state = this.#newState()
     const stored = store.get(clusterKey)
@@ -229,6 +237,11 @@ export class BrokerCluster {
     context: Context
   ): Reply<Api> | Promise<Reply<Api>> {
     if (!this.#isOpen) return this.#opening.then(() => this.answer(handler, request, context))
+    const { authentication } = context.connection
+    if (authentication !== null && !authentication.mayRewind && isRewind(handler.api, request)) {
+      const code = KafkaError.GROUP_AUTHORIZATION_FAILED
+      return errorAnswer(handler.api, context.version, request, code)
+    }
     const reply = this.control.handle(handler, request, context)
     if (!(reply instanceof Promise)) return reply
     return reply.catch((error: unknown) => {

@@ -14,6 +14,7 @@ import { handleLeaveGroup } from './handlers/13-leave-group.ts'
 import { handleSyncGroup } from './handlers/14-sync-group.ts'
 import { handleDescribeGroups } from './handlers/15-describe-groups.ts'
 import { handleListGroups } from './handlers/16-list-groups.ts'
+import { handleSaslHandshake } from './handlers/17-sasl-handshake.ts'
 import { handleApiVersions } from './handlers/18-api-versions.ts'
 import { handleCreateTopics } from './handlers/19-create-topics.ts'
 import { handleDeleteTopics } from './handlers/20-delete-topics.ts'
@@ -27,6 +28,7 @@ import { handleTxnOffsetCommit } from './handlers/28-txn-offset-commit.ts'
 import { handleDescribeConfigs } from './handlers/32-describe-configs.ts'
 import { handleAlterConfigs } from './handlers/33-alter-configs.ts'
 import { handleDescribeLogDirs } from './handlers/35-describe-log-dirs.ts'
+import { handleSaslAuthenticate } from './handlers/36-sasl-authenticate.ts'
 import { handleCreatePartitions } from './handlers/37-create-partitions.ts'
 import { handleDeleteGroups } from './handlers/42-delete-groups.ts'
 import { handleIncrementalAlterConfigs } from './handlers/44-incremental-alter-configs.ts'
@@ -60,6 +62,7 @@ const handlers: readonly Handler[] = [
   handleSyncGroup,
   handleDescribeGroups,
   handleListGroups,
+  handleSaslHandshake,
   handleApiVersions,
   handleCreateTopics,
   handleDeleteTopics,
@@ -73,6 +76,7 @@ const handlers: readonly Handler[] = [
   handleDescribeConfigs,
   handleAlterConfigs,
   handleDescribeLogDirs,
+  handleSaslAuthenticate,
   handleCreatePartitions,
   handleDeleteGroups,
   handleIncrementalAlterConfigs,

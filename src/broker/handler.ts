@@ -8,6 +8,7 @@
 import type { Env } from '../base/env.ts'
 import type { Api, RequestRead, ResponseWritten } from '../protocol/schema.ts'
 import type { BrokerCluster } from './cluster.ts'
+import type { Authentication } from './sasl/authentication.ts'
 
 /** Null: no answer is sent, as to a Produce with acks=0. */
 export type Reply<A extends Api> = ResponseWritten<A> | null
@@ -41,6 +42,8 @@ export interface Connection {
   /** Unique within the process. */
   readonly id: number
   readonly closed: boolean
+  /** Null: this broker asks nobody who they are. */
+  readonly authentication: Authentication | null
   /** Calls `then` once when the connection ends, so that nothing waits for nobody. Returns how to stop that. */
   whenClosed(then: () => void): () => void
   /** Ends the connection once the answers before are sent; `reset`: at once, and not orderly. */

@@ -3,6 +3,11 @@
 /** Of a request's frame. */
 export const frameBytes = 100 * 1024 * 1024
 
+/** Of a frame before its sender has proved who it is. */
+export const strangerFrameBytes = 512 * 1024
+/** A connection has so long to prove who it is. */
+export const authenticationMs = 10_000
+
 /** Taken for a frame at once; beyond that memory grows with what arrives. */
 export const eagerFrameBytes = 256 * 1024
 

@@ -22,13 +22,16 @@ import type { BrokerCluster } from './cluster.ts'
 import type { Connection, Context, Reply } from './handler.ts'
 import { spoken } from './handlers/18-api-versions.ts'
 import {
+  authenticationMs,
   eagerFrameBytes,
   frameBytes,
   frameMs,
   idleMs,
   pendingRequests,
-  queuedAnswerBytes
+  queuedAnswerBytes,
+  strangerFrameBytes
 } from './limits.ts'
+import { Authentication } from './sasl/authentication.ts'
 
 /** A request's place in the row of answers. `segments` null: nothing is sent. */
 interface Slot {
@@ -39,6 +42,7 @@ interface Slot {
 export class Session implements SocketHandler, Connection {
   readonly id: number
   readonly remoteHost: string
+  readonly authentication: Authentication | null
   readonly #socket: Socket
   readonly #cluster: BrokerCluster
   readonly #node: number
@@ -49,6 +53,7 @@ export class Session implements SocketHandler, Connection {
   readonly #closing = new Set<() => void>()
   #closed = false
   #paused = false
+  readonly #openedAt: number
   #heardAt: number
   /** When the frame that is arriving began. */
   #frameAt: number | undefined
@@ -60,8 +65,12 @@ export class Session implements SocketHandler, Connection {
     this.#cluster = cluster
     this.#node = node
     this.#ended = ended
-    this.#heardAt = cluster.env.clock.monotonic()
-    this.#splitter = new FrameSplitter(frame => this.#received(frame), frameBytes, eagerFrameBytes)
+    this.#openedAt = cluster.env.clock.monotonic()
+    this.#heardAt = this.#openedAt
+    const { authenticator } = cluster
+    this.authentication = authenticator && new Authentication(authenticator, this)
+    const limit = this.authentication === null ? frameBytes : strangerFrameBytes
+    this.#splitter = new FrameSplitter(frame => this.#received(frame), limit, eagerFrameBytes)
   }
 
   get closed(): boolean {
@@ -106,6 +115,8 @@ export class Session implements SocketHandler, Connection {
   sweep(now: number): void {
     if (this.#frameAt !== undefined && now - this.#frameAt > frameMs && !this.#paused) {
       this.#refuse(malformed(`a frame that did not end within ${frameMs} ms`))
+    } else if (this.authentication?.known === false && now - this.#openedAt > authenticationMs) {
+      this.#refuse(malformed(`no authentication within ${authenticationMs} ms`))
     } else if (this.#slots.length === 0 && now - this.#heardAt > idleMs) {
       this.#socket.end()
     }
@@ -115,6 +126,8 @@ export class Session implements SocketHandler, Connection {
     this.#frameAt = undefined
     if (this.#closed) return
     const start = readRequestStart(frame)
+    const refusal = this.authentication?.refusal(start.apiKey)
+    if (refusal !== undefined) throw malformed(refusal)
     const found = this.#cluster.dispatch.get(start.apiKey)
     if (found === undefined || start.apiVersion < found.first || start.apiVersion > found.last) {
       return this.#notSpoken(start)
@@ -173,6 +186,13 @@ export class Session implements SocketHandler, Connection {
     }
     slot.done = true
     this.#flush()
+    if (this.authentication !== null) this.#authenticated(this.authentication)
+  }
+
+  /** Something may have been learned of who is there. */
+  #authenticated({ known, over }: Authentication): void {
+    if (known) this.#splitter.limitBytes = frameBytes
+    if (over && this.#slots.length === 0) this.#socket.end()
   }
 
   #flush(): void {

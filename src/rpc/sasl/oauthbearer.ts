@@ -23,12 +23,15 @@ export function oauthbearer(provide: () => Promise<OauthToken> | OauthToken): Sa
       const answer = await say(Buffer.from(message(given)))
       if (answer.length === 0) return
       // A refusal comes as JSON, is acknowledged with one byte, and then the exchange fails (RFC 7628, 3.2.3).
-      await say(Buffer.from(separator))
       const reason = printable(answer.toString('utf8')).slice(0, longestQuote)
-      throw new PlayheadError(
-        'AUTHENTICATION_FAILED',
-        `OAUTHBEARER: the token is refused: ${reason}`
-      )
+      const told = `OAUTHBEARER: the token is refused: ${reason}`
+      let cause: unknown
+      try {
+        await say(Buffer.from(separator))
+      } catch (error) {
+        cause = error
+      }
+      throw new PlayheadError('AUTHENTICATION_FAILED', told, { cause })
     }
   }
 }

@@ -11,20 +11,21 @@ import { PlayheadError } from '../../base/error.ts'
 import { printable } from '../../base/printable.ts'
 import type { Secret } from '../../base/secret.ts'
 import type { Sasl } from './sasl.ts'
+import {
+  type ScramMechanism,
+  exclusiveOr,
+  fewestIterations,
+  hashOf,
+  mostIterations,
+  scramKeys
+} from './scram-keys.ts'
 
-const fewestIterations = 4_096
-const mostIterations = 1_000_000
 const nonceBytes = 24
 const longestQuote = 200
 /** No channel binding, no other identity to act as. */
 const gs2Header = 'n,,'
 
-export function scram(
-  mechanism: 'SCRAM-SHA-256' | 'SCRAM-SHA-512',
-  username: string,
-  password: Secret
-): Sasl {
-  const algorithm = mechanism === 'SCRAM-SHA-256' ? 'sha256' : 'sha512'
+export function scram(mechanism: ScramMechanism, username: string, password: Secret): Sasl {
   return {
     mechanism,
     async authenticate({ cpu }, say) {
@@ -38,7 +39,7 @@ export function scram(
       const transcript = Buffer.from(`${clientFirst},${serverFirst},${clientFinal}`)
       const { proof, serverSignature } = await prove(
         cpu,
-        algorithm,
+        mechanism,
         password,
         challenge,
         transcript
@@ -76,18 +77,15 @@ function readChallenge(message: string, clientNonce: string): Challenge {
 
 async function prove(
   cpu: Cpu,
-  algorithm: 'sha256' | 'sha512',
+  mechanism: ScramMechanism,
   password: Secret,
   { salt, iterations }: Challenge,
   transcript: Buffer
 ): Promise<{ readonly proof: Buffer; readonly serverSignature: Buffer }> {
-  const salted = await cpu.pbkdf2(algorithm, Buffer.from(password.reveal()), salt, iterations)
-  const clientKey = cpu.hmac(algorithm, salted, Buffer.from('Client Key'))
-  const storedKey = cpu.hash(algorithm, clientKey)
-  const clientSignature = cpu.hmac(algorithm, storedKey, transcript)
-  const proof = Buffer.from(clientKey.map((byte, i) => byte ^ (clientSignature[i] ?? 0)))
-  const serverKey = cpu.hmac(algorithm, salted, Buffer.from('Server Key'))
-  return { proof, serverSignature: cpu.hmac(algorithm, serverKey, transcript) }
+  const hash = hashOf(mechanism)
+  const keys = await scramKeys(cpu, mechanism, password, salt, iterations)
+  const proof = exclusiveOr(keys.clientKey, cpu.hmac(hash, keys.storedKey, transcript))
+  return { proof, serverSignature: cpu.hmac(hash, keys.serverKey, transcript) }
 }
 
 function checkServer(message: string, expected: Buffer): void {
