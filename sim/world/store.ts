@@ -104,6 +104,7 @@ export class TransactionDisk implements Storage {
 }
 
 export class SimulatedStore implements Store {
+  readonly keepsValues = true
   readonly durability: Durability
   readonly #disk: TransactionDisk
   readonly #clock: Clock

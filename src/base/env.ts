@@ -112,9 +112,10 @@ export interface Socket {
   /**
    * Queues the buffers, in order; the network keeps them until they are written, so the caller must
    * not touch them again. False: more is queued than the network likes; wait for `onDrain`.
-   * After the close it does nothing and returns true.
+   * After the close it does nothing and returns true. `written` is called when the network needs none of them any more;
+   * never, if it can't tell or the socket ends before.
    */
-  write(buffers: readonly Uint8Array[]): boolean
+  write(buffers: readonly Uint8Array[], written?: () => void): boolean
   /** Bytes taken by `write` and not yet handed to the network. */
   readonly queuedBytes: number
   /** No more `onData` until `resume`: back-pressure on the peer. */

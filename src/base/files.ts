@@ -24,7 +24,10 @@ export interface File {
   /** Makes what was appended durable. When it rejects, nobody knows what is: the file is not to be trusted. */
   sync(): Promise<void>
   truncate(size: number): Promise<void>
-  /** At once, as most of it is in the system's memory. Fewer bytes than asked for at the end of the file. */
-  read(position: number, length: number): Buffer
+  /**
+   * At once, as most of it is in the system's memory. Fewer bytes than asked for at the end of the file. `into` may give
+   * the memory for it.
+   */
+  read(position: number, length: number, into?: (bytes: number) => Buffer): Buffer
   close(): Promise<void>
 }

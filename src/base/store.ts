@@ -17,6 +17,8 @@ export type Durability = 'fsync' | 'os' | 'memory'
 
 export interface Store {
   readonly durability: Durability
+  /** Whether it keeps committed values by reference; else they are its own only until `commit` settles. */
+  readonly keepsValues: boolean
   /** Valid and unchanged for as long as it is held; not to be written to. */
   get(key: Uint8Array): Buffer | undefined
   /** Entries with `from` <= key < `to` by the order of their bytes, or from the last back when `reverse`. */
@@ -24,7 +26,7 @@ export interface Store {
   /**
    * All or nothing, and durable as promised when it resolves. Commits take effect and resolve in the order of
    * the calls. Rejects with `STORAGE_FAILED`: nothing of it was or ever will be written.
-   * The values are kept by reference until then, and by the memory store for ever: don't touch them again.
+   * The values are kept by reference until then, and for ever where `keepsValues`: don't touch them.
    */
   commit(changes: Changes): Promise<void>
   /** Resolves when what was committed is durable and the files are closed. */
@@ -37,6 +39,10 @@ export interface Range {
   readonly reverse?: boolean
   /** At most so many entries. */
   readonly limit?: number
+  /** Ends before the values would come to more than so many bytes, also before the first. */
+  readonly maxBytes?: number
+  /** Gives memory for a larger value that is read. Default: new memory; values that are kept need none. */
+  readonly into?: (bytes: number) => Buffer
 }
 
 export interface Entry {

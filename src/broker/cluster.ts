@@ -2,6 +2,7 @@
  * What all brokers of the cluster share, as they are one process: the store, the catalog of topics, and who
  * leads what. A `Server` per broker takes the connections; handlers get this by their context.
  */
+import { BufferPool } from '../base/buffer-pool.ts'
 import type { Env, Timer } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import { Changes, type Store } from '../base/store.ts'
@@ -17,7 +18,9 @@ import { GroupHost } from './group-host.ts'
 import { GuardedStore } from './guarded-store.ts'
 import type { Context, Dispatch, Handler, Reply } from './handler.ts'
 import { spaces } from './keys.ts'
+import { keptAnswerBytes } from './limits.ts'
 import type { Partition } from './partition.ts'
+import { RequestMemory } from './request-memory.ts'
 import { Transactions } from './transactions.ts'
 import { Authenticator } from './sasl/authentication.ts'
 import type { SaslSettings } from './sasl/options.ts'
@@ -76,6 +79,9 @@ export class BrokerCluster {
   readonly settings: ClusterSettings
   readonly authenticator: Authenticator | null
   readonly control: Faults
+  readonly requests = new RequestMemory()
+  /** Memory that answers are made of. */
+  readonly answers = new BufferPool(keptAnswerBytes)
   readonly clusterId: string
   /** By id, in rising order. */
   readonly nodes = new Map<number, BrokerNode>()
@@ -228,6 +234,11 @@ export class BrokerCluster {
     const id = this.#nextProducerId++
     if (id >= this.#storedProducerId) this.#reserveProducerIds(changes)
     return id
+  }
+
+  /** Whether a request's memory may be used again once it is answered. */
+  letsGo({ letsGo }: Handler): boolean {
+    return letsGo === true && !this.store.keepsValues && !this.control.hasRules
   }
 
   /** Every request passes here on its way from a connection to its handler. */

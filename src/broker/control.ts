@@ -112,6 +112,11 @@ export class Faults implements Control {
     this.#rules.clear()
   }
 
+  /** Whether a rule may see the next request, and keep it. */
+  get hasRules(): boolean {
+    return this.#rules.size > 0
+  }
+
   /** What was delayed never comes. */
   close(): void {
     for (const timer of this.#timers) timer.cancel()
@@ -125,7 +130,7 @@ export class Faults implements Control {
     request: RequestRead<Api>,
     context: Context
   ): Reply<Api> | Promise<Reply<Api>> {
-    if (this.#rules.size === 0) return handler.handle(request, context)
+    if (!this.hasRules) return handler.handle(request, context)
     const fault = this.#faultFor(handler.api, request, context)
     if (fault === undefined) return handler.handle(request, context)
     return this.#suffer(fault, handler, request, context)

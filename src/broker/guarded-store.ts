@@ -8,6 +8,7 @@ import type { Changes, Durability, Entry, Range, Store } from '../base/store.ts'
 
 export class GuardedStore implements Store {
   readonly durability: Durability
+  readonly keepsValues: boolean
   readonly #store: Store
   readonly #onFailure: (error: PlayheadError) => void
   #failure: PlayheadError | undefined
@@ -15,6 +16,7 @@ export class GuardedStore implements Store {
   /** `onFailure` is called once, and again after `repaired`. */
   constructor(store: Store, onFailure: (error: PlayheadError) => void) {
     this.durability = store.durability
+    this.keepsValues = store.keepsValues
     this.#store = store
     this.#onFailure = onFailure
   }

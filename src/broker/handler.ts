@@ -17,6 +17,8 @@ export interface Handler<A extends Api = Api> {
   readonly api: A
   /** The versions that are spoken, where fewer than the API declares. */
   readonly versions?: readonly [first: number, last: number]
+  /** Once it has answered, nobody but the store holds anything of the request's bytes. */
+  readonly letsGo?: true
   /**
    * Answers with a value or a promise of one. A rejection with `MALFORMED_FRAME` closes the connection without
    * noise; any other is a bug or a failing disk: it is logged and closes the connection too.
@@ -34,6 +36,8 @@ export interface Context {
   /** Address of the client, as Kafka shows it: '/127.0.0.1'. */
   readonly clientHost: string
   readonly connection: Connection
+  /** Memory for the larger parts of the answer: it is used again once the answer is written. */
+  lend(this: void, bytes: number): Buffer
   readonly cluster: BrokerCluster
   readonly env: Env
 }

@@ -11,8 +11,17 @@ export const authenticationMs = 10_000
 /** Taken for a frame at once; beyond that memory grows with what arrives. */
 export const eagerFrameBytes = 256 * 1024
 
+/** Of requests that are arriving or being stored, over all connections; beyond it one at a time is read on. */
+export const requestBytes = 48 * 1024 * 1024
+/** Requests this small are always read. */
+export const smallRequestBytes = 64 * 1024
+/** Memory of such requests that is kept for the next ones. */
+export const keptRequestBytes = 24 * 1024 * 1024
+
 /** From a frame's first byte to its last. */
 export const frameMs = 30_000
+/** The same for the one that others wait for, as memory is full. */
+export const pressedFrameMs = 5_000
 /** A connection that asks nothing, while nothing of it waits. */
 export const idleMs = 600_000
 /** How often connections are looked at for the two above. */
@@ -27,6 +36,9 @@ export const connectionCountPerAddress = 200
 export const pendingRequests = 100
 /** Answers of one connection that its client doesn't read; more requests are not read. */
 export const queuedAnswerBytes = 64 * 1024 * 1024
+
+/** Memory of answers that is kept for the next ones. */
+export const keptAnswerBytes = 24 * 1024 * 1024
 
 /** Of one topic. */
 export const partitionCount = 10_000

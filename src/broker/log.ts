@@ -7,7 +7,7 @@
  */
 import type { Cpu } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
-import type { Changes, Store } from '../base/store.ts'
+import type { Changes, Range, Store } from '../base/store.ts'
 import { type BatchView, onlyBatch } from '../protocol/records/batch.ts'
 import { at } from '../protocol/records/layout.ts'
 import { afterAll, numberKey, numberOf, partitionKey, spaces } from './keys.ts'
@@ -15,6 +15,11 @@ import { StoredIndexEntry, readStored, writeStored } from './stored.ts'
 
 /** Bytes of log from one index entry to the next. */
 const indexEveryBytes = 64 * 1024
+
+/** How much of the store is read, and into what. */
+type Reading = Pick<Range, 'maxBytes' | 'limit' | 'into'>
+
+const newMemory = (bytes: number) => Buffer.allocUnsafe(bytes)
 
 export interface Slice {
   readonly pieces: readonly Buffer[]
@@ -98,13 +103,25 @@ export class Log {
 
   /**
    * Whole batches from the one that holds `from`, up to `maxBytes`. `atLeastOne`: the first comes even if it
-   * is larger. Throws CORRUPT_RECORDS when the store gives back other bytes than it was given.
+   * is larger. Throws CORRUPT_RECORDS when the store gives back other bytes than it was given. `into` may give the memory.
    */
-  read(from: number, to: number, maxBytes: number, atLeastOne: boolean): Slice {
+  read(
+    from: number,
+    to: number,
+    maxBytes: number,
+    atLeastOne: boolean,
+    into: Range['into'] = newMemory
+  ): Slice {
+    const found = this.#slice(from, to, maxBytes, false, { maxBytes, into })
+    if (found.pieces.length > 0 || !atLeastOne) return found
+    return this.#slice(from, to, maxBytes, true, { into, limit: 1 })
+  }
+
+  #slice(from: number, to: number, maxBytes: number, atLeastOne: boolean, how: Reading): Slice {
     const pieces: Buffer[] = []
     let bytes = 0
     let nextOffset = from
-    for (const piece of this.#bytesOf(from, to)) {
+    for (const piece of this.#bytesOf(from, to, how)) {
       const first = pieces.length === 0
       if (bytes + piece.length > maxBytes && !(first && atLeastOne)) break
       const batch = this.#intact(piece, first)
@@ -181,11 +198,11 @@ export class Log {
     }
   }
 
-  *#bytesOf(from: number, to: number): Generator<Buffer, void, undefined> {
+  *#bytesOf(from: number, to: number, how: Reading = {}): Generator<Buffer, void, undefined> {
     const start = numberKey(this.#batches, from)
     const end = numberKey(this.#batches, to)
     let first = true
-    for (const { key, value } of this.#store.range({ from: start, to: end })) {
+    for (const { key, value } of this.#store.range({ from: start, to: end, ...how })) {
       if (first && numberOf(key) !== from) yield* this.#holding(from)
       first = false
       yield value

@@ -19,8 +19,9 @@ import {
 } from '../protocol/frame.ts'
 import type { Api } from '../protocol/schema.ts'
 import type { BrokerCluster } from './cluster.ts'
-import type { Connection, Context, Reply } from './handler.ts'
+import type { Connection, Context, Reply, Spoken } from './handler.ts'
 import { spoken } from './handlers/18-api-versions.ts'
+import type { Arrivals } from './request-memory.ts'
 import {
   authenticationMs,
   eagerFrameBytes,
@@ -28,6 +29,7 @@ import {
   frameMs,
   idleMs,
   pendingRequests,
+  pressedFrameMs,
   queuedAnswerBytes,
   strangerFrameBytes
 } from './limits.ts'
@@ -37,6 +39,8 @@ import { Authentication } from './sasl/authentication.ts'
 interface Slot {
   done: boolean
   segments: readonly Uint8Array[] | null
+  /** Memory of the segments that is free again once they are written. */
+  readonly lent: Buffer[]
 }
 
 export class Session implements SocketHandler, Connection {
@@ -47,6 +51,7 @@ export class Session implements SocketHandler, Connection {
   readonly #cluster: BrokerCluster
   readonly #node: number
   readonly #ended: () => void
+  readonly #arrivals: Arrivals
   readonly #splitter: FrameSplitter
   // Bounded by the chunk that was being read when `pendingRequests` was reached.
   readonly #slots = new Fifo<Slot>('answers of a connection', 100_000)
@@ -70,7 +75,9 @@ export class Session implements SocketHandler, Connection {
     const { authenticator } = cluster
     this.authentication = authenticator && new Authentication(authenticator, this)
     const limit = this.authentication === null ? frameBytes : strangerFrameBytes
-    this.#splitter = new FrameSplitter(frame => this.#received(frame), limit, eagerFrameBytes)
+    this.#arrivals = cluster.requests.arrivals(() => this.#throttle())
+    const received = (frame: Buffer) => this.#received(frame)
+    this.#splitter = new FrameSplitter(received, limit, eagerFrameBytes, this.#arrivals)
   }
 
   get closed(): boolean {
@@ -96,6 +103,7 @@ export class Session implements SocketHandler, Connection {
     }
     if (!this.#splitter.withinFrame) this.#frameAt = undefined
     else this.#frameAt ??= this.#heardAt
+    if (!this.#arrivals.mayRead) this.#throttle()
   }
 
   onDrain(): void {
@@ -104,6 +112,7 @@ export class Session implements SocketHandler, Connection {
 
   onClose(): void {
     this.#closed = true
+    this.#arrivals.complete()
     this.#slots.clear()
     const waiting = [...this.#closing]
     this.#closing.clear()
@@ -113,8 +122,9 @@ export class Session implements SocketHandler, Connection {
 
   /** Ends the connection when it has been silent, or in the middle of a frame, for too long. */
   sweep(now: number): void {
-    if (this.#frameAt !== undefined && now - this.#frameAt > frameMs && !this.#paused) {
-      this.#refuse(malformed(`a frame that did not end within ${frameMs} ms`))
+    const patienceMs = this.#cluster.requests.isFull ? pressedFrameMs : frameMs
+    if (this.#frameAt !== undefined && now - this.#frameAt > patienceMs && !this.#paused) {
+      this.#refuse(malformed(`a frame that did not end within ${patienceMs} ms`))
     } else if (this.authentication?.known === false && now - this.#openedAt > authenticationMs) {
       this.#refuse(malformed(`no authentication within ${authenticationMs} ms`))
     } else if (this.#slots.length === 0 && now - this.#heardAt > idleMs) {
@@ -129,24 +139,48 @@ export class Session implements SocketHandler, Connection {
     const refusal = this.authentication?.refusal(start.apiKey)
     if (refusal !== undefined) throw malformed(refusal)
     const found = this.#cluster.dispatch.get(start.apiKey)
+    if (found !== undefined && this.#cluster.letsGo(found.handler)) {
+      return this.#handle(frame, start, found, this.#arrivals.completeAndHeld(frame))
+    }
+    this.#arrivals.complete()
+    this.#handle(frame, start, found)
+  }
+
+  /** `letGo`: is to be called when nobody needs the frame's memory any more. Else what is read of it may be kept. */
+  #handle(frame: Buffer, start: RequestStart, found: Spoken | undefined, letGo?: () => void): void {
     if (found === undefined || start.apiVersion < found.first || start.apiVersion > found.last) {
+      letGo?.()
       return this.#notSpoken(start)
     }
     const { api } = found.handler
     const slot = this.#waiting()
-    const context = this.#context(start)
-    // The frame is kept: what was read of it may be slices.
-    const request = decodeRequest(api, start.apiVersion, frame)
-    const reply = this.#cluster.answer(found.handler, request, context)
-    if (!(reply instanceof Promise)) return this.#answered(slot, api, start, reply)
+    const context = this.#context(start, slot.lent)
+    let reply: ReturnType<BrokerCluster['answer']>
+    try {
+      const request = decodeRequest(api, start.apiVersion, frame)
+      reply = this.#cluster.answer(found.handler, request, context)
+    } catch (error) {
+      letGo?.()
+      throw error
+    }
+    if (!(reply instanceof Promise)) {
+      letGo?.()
+      return this.#answered(slot, api, start, reply)
+    }
     this.#throttle()
     reply.then(
-      value => this.#answered(slot, api, start, value),
-      error => this.#failed(api, error)
+      value => {
+        letGo?.()
+        this.#answered(slot, api, start, value)
+      },
+      error => {
+        letGo?.()
+        this.#failed(api, error)
+      }
     )
   }
 
-  #context(start: RequestStart): Context {
+  #context(start: RequestStart, lent: Buffer[]): Context {
     const cluster = this.#cluster
     return {
       node: this.#node,
@@ -154,6 +188,11 @@ export class Session implements SocketHandler, Connection {
       clientId: start.clientId ?? '',
       clientHost: `/${this.remoteHost}`,
       connection: this,
+      lend(bytes) {
+        const buffer = cluster.answers.take(bytes)
+        lent.push(buffer)
+        return buffer
+      },
       cluster,
       env: cluster.env
     }
@@ -170,7 +209,7 @@ export class Session implements SocketHandler, Connection {
   }
 
   #waiting(): Slot {
-    const slot: Slot = { done: false, segments: null }
+    const slot: Slot = { done: false, segments: null, lent: [] }
     this.#slots.push(slot)
     return slot
   }
@@ -198,17 +237,28 @@ export class Session implements SocketHandler, Connection {
   #flush(): void {
     for (let first = this.#slots.peek(); first?.done; first = this.#slots.peek()) {
       this.#slots.shift()
-      if (first.segments !== null) this.#socket.write(first.segments)
+      if (first.segments !== null) this.#send(first.segments, first.lent)
     }
     this.#throttle()
+  }
+
+  #send(segments: readonly Uint8Array[], lent: readonly Buffer[]): void {
+    if (lent.length === 0) return void this.#socket.write(segments)
+    this.#socket.write(segments, () => {
+      for (const buffer of lent) this.#cluster.answers.give(buffer)
+    })
   }
 
   /** The one place that decides whether the socket is read. */
   #throttle(): void {
     const tooMuch =
-      this.#slots.length >= pendingRequests || this.#socket.queuedBytes > queuedAnswerBytes
+      this.#slots.length >= pendingRequests ||
+      this.#socket.queuedBytes > queuedAnswerBytes ||
+      !this.#arrivals.mayRead
     if (tooMuch === this.#paused || this.#closed) return
     this.#paused = tooMuch
+    // What it could not send in the meantime is not held against it.
+    if (this.#frameAt !== undefined) this.#frameAt = this.#cluster.env.clock.monotonic()
     if (tooMuch) this.#socket.pause()
     else this.#socket.resume()
   }

@@ -235,6 +235,7 @@ function pem(bytes: string | Uint8Array): string | Buffer {
   return typeof bytes === 'string' ? bytes : Buffer.from(bytes)
 }
 
+const nothing = new Uint8Array(0)
 const nowhere = { host: '', port: 0 } as const
 
 /** Where the socket is: nothing leads back. 'ending' is after either side's end; 'dying' after destroy. */
@@ -289,7 +290,7 @@ class TcpSocket implements Socket {
     return this.#phase === 'dying' || this.#phase === 'closed' ? 0 : this.#raw.writableLength
   }
 
-  write(buffers: readonly Uint8Array[]): boolean {
+  write(buffers: readonly Uint8Array[], written?: () => void): boolean {
     if (this.#phase !== 'open' && this.#phase !== 'connecting') return true
     const raw = this.#raw
     if (!this.#corked) {
@@ -298,6 +299,7 @@ class TcpSocket implements Socket {
       process.nextTick(uncork, this)
     }
     for (const buffer of buffers) if (buffer.length > 0) raw.write(buffer)
+    if (written !== undefined) raw.write(nothing, error => error ?? written())
     if (raw.writableLength <= highWaterBytes) return true
     this.#blocked = true
     return false

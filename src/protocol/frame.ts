@@ -142,6 +142,16 @@ export function encodeResponse<Res extends Fields>(
   return sized(writer)
 }
 
+/** Where the bytes of frames go. Frames themselves are not given back: that is for who got them. */
+export interface FrameRoom {
+  /** Memory for so many bytes. */
+  take(bytes: number): Buffer
+  /** What was taken, and is too small now. */
+  give(buffer: Buffer): void
+}
+
+const newMemory: FrameRoom = { take: bytes => Buffer.allocUnsafe(bytes), give() {} }
+
 /** The least a frame can hold: a response to nothing, a correlation id. */
 const LEAST_BYTES = 4
 
@@ -158,11 +168,18 @@ export class FrameSplitter {
   private at = 0
   private readonly onFrame: (frame: Buffer) => void
   private readonly eagerBytes: number
+  private readonly memory: FrameRoom
   /** The largest frame taken. May be raised, as after authentication. */
   limitBytes: number
 
-  constructor(onFrame: (frame: Buffer) => void, limitBytes: number, eagerBytes: number) {
+  constructor(
+    onFrame: (frame: Buffer) => void,
+    limitBytes: number,
+    eagerBytes: number,
+    memory = newMemory
+  ) {
     this.onFrame = onFrame
+    this.memory = memory
     this.limitBytes = limitBytes
     this.eagerBytes = eagerBytes
   }
@@ -193,7 +210,7 @@ export class FrameSplitter {
       const bytes = this.size.readInt32BE()
       if (bytes < LEAST_BYTES || bytes > this.limitBytes) throw this.refuse(bytes)
       this.frameBytes = bytes
-      this.frame = Buffer.allocUnsafe(Math.min(bytes, this.eagerBytes))
+      this.frame = this.memory.take(Math.min(bytes, this.eagerBytes))
       this.at = 0
     }
     return at
@@ -216,8 +233,9 @@ export class FrameSplitter {
   private room(bytes: number): Buffer {
     const frame = this.frame as Buffer
     if (bytes <= frame.length) return frame
-    const bigger = Buffer.allocUnsafe(Math.min(this.frameBytes, Math.max(bytes, frame.length * 4)))
+    const bigger = this.memory.take(Math.min(this.frameBytes, Math.max(bytes, frame.length * 4)))
     frame.copy(bigger, 0, 0, this.at)
+    this.memory.give(frame)
     this.frame = bigger
     return bigger
   }

@@ -51,6 +51,7 @@ interface Pending {
 
 export class JournalStore implements Store {
   readonly durability: Exclude<Durability, 'memory'>
+  readonly keepsValues = false
   readonly #files: Files
   readonly #cpu: Cpu
   readonly #log: Log
@@ -100,14 +101,16 @@ export class JournalStore implements Store {
     return place === undefined ? undefined : this.#read(place)
   }
 
-  *range({ from, to, reverse, limit = Infinity }: Range): Generator<Entry, void, undefined> {
+  *range(bounds: Range): Generator<Entry, void, undefined> {
+    const { from, to, reverse, limit = Infinity, maxBytes = Infinity, into } = bounds
     const low = textOf(from)
     const high = textOf(to)
-    let left = limit
+    let [left, leftBytes] = [limit, maxBytes]
     const places = this.#places
     for (const { key, value } of reverse ? places.rangeBack(low, high) : places.range(low, high)) {
-      if (left-- <= 0) return
-      yield { key: Buffer.from(key, 'latin1'), value: this.#read(value) }
+      leftBytes -= value.length
+      if (left-- <= 0 || leftBytes < 0) return
+      yield { key: Buffer.from(key, 'latin1'), value: this.#read(value, into) }
     }
   }
 
@@ -241,12 +244,12 @@ export class JournalStore implements Store {
     place.segment.liveEntries--
   }
 
-  #read({ segment, at, length, value }: Place): Buffer {
+  #read({ segment, at, length, value }: Place, into?: Range['into']): Buffer {
     if (value !== undefined) return value
     const name = segmentName(segment.number)
     let bytes: Buffer
     try {
-      bytes = segment.file.read(at, length)
+      bytes = segment.file.read(at, length, into)
     } catch (cause) {
       throw failed(`${name} could not be read`, cause, true)
     }

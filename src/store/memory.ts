@@ -6,6 +6,7 @@ import { SortedMap, textOf } from './sorted.ts'
 
 export class MemoryStore implements Store {
   readonly durability = 'memory'
+  readonly keepsValues = true
   readonly #map = new SortedMap<Buffer>()
   #closed = false
 
@@ -13,14 +14,16 @@ export class MemoryStore implements Store {
     return this.#map.get(textOf(key))
   }
 
-  *range({ from, to, reverse, limit = Infinity }: Range): Generator<Entry, void, undefined> {
+  *range(bounds: Range): Generator<Entry, void, undefined> {
+    const { from, to, reverse, limit = Infinity, maxBytes = Infinity } = bounds
     const low = textOf(from)
     const high = textOf(to)
-    let left = limit
+    let [left, leftBytes] = [limit, maxBytes]
     for (const { key, value } of reverse
       ? this.#map.rangeBack(low, high)
       : this.#map.range(low, high)) {
-      if (left-- <= 0) return
+      leftBytes -= value.length
+      if (left-- <= 0 || leftBytes < 0) return
       yield { key: Buffer.from(key, 'latin1'), value }
     }
   }

@@ -126,6 +126,7 @@ test('damage in one partition is said and never delivered, and the others go on'
 function durable(store: MemoryStore): Store {
   return {
     durability: 'os',
+    keepsValues: true,
     get: key => store.get(key),
     range: bounds => store.range(bounds),
     commit: changes => store.commit(changes),

@@ -105,6 +105,49 @@ test('half a frame is waited for half a minute, whatever dribbles in; silence te
   await clock.play(world.broker.close())
 })
 
+test('a hundred peers that each send much of a frame of 100 MB are held to what the broker can bear, and others are served', async () => {
+  const { log } = warnings()
+  await using broker = await Broker.start({ topics: { t: 1 }, log })
+  const [address = ''] = broker.bootstrap
+  const [host = '', port] = address.split(':')
+  const other = await Wire.connect(env, address)
+  const start = Buffer.alloc(4)
+  start.writeInt32BE(100 * 1024 * 1024)
+  // The peers' side of it is in this process too: one piece of memory for all.
+  const much = Buffer.alloc(4 * 1024 * 1024)
+  const before = process.memoryUsage().arrayBuffers
+  const peers = Array.from({ length: 100 }, () => {
+    const socket = connect(Number(port), host)
+    socket.on('error', () => {}).resume()
+    socket.write(start)
+    socket.write(much)
+    return socket
+  })
+  let most = 0
+  for (let round = 0; round < 100; round++) {
+    assert.equal((await other.produce('t', 0, batchOf([`${round}`]))).baseOffset, round)
+    most = Math.max(most, process.memoryUsage().arrayBuffers - before)
+  }
+  assert(most > 20 * 1024 * 1024, 'the peers were heard')
+  assert(most < 150 * 1024 * 1024, `${most} bytes more`)
+  for (const socket of peers) socket.destroy()
+  await other.close()
+})
+
+test('when memory is full of requests, one goes on at a time, and all are answered in the end', async () => {
+  const { log } = warnings()
+  await using broker = await Broker.start({ topics: { t: 1 }, log })
+  const [address = ''] = broker.bootstrap
+  const wires = await Promise.all(Array.from({ length: 100 }, () => Wire.connect(env, address)))
+  const large = batchOf(['x'.repeat(1_000_000)])
+  const answers = await Promise.all(wires.map(wire => wire.produce('t', 0, Buffer.from(large))))
+  assert.deepEqual(
+    answers.map(({ baseOffset }) => baseOffset).toSorted((a, b) => a - b),
+    Array.from({ length: 100 }, (_, offset) => offset)
+  )
+  for (const wire of wires) await wire.close()
+})
+
 test('a batch that would swell to gigabytes is refused where it must be looked into', async () => {
   const { log } = warnings()
   await using broker = await Broker.start({ log })

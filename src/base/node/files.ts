@@ -18,6 +18,7 @@ import { join, resolve } from 'node:path'
 import { PlayheadError } from '../error.ts'
 import type { File, Files } from '../files.ts'
 
+const newMemory = (bytes: number) => Buffer.allocUnsafe(bytes)
 const lockName = 'lock'
 
 /** Opens the directory, makes it when it isn't there. Throws STORAGE_FAILED when it is not to be had. */
@@ -82,8 +83,8 @@ class NodeFile implements File {
     this.#size = size
   }
 
-  read(position: number, length: number): Buffer {
-    const bytes = Buffer.allocUnsafe(Math.max(0, Math.min(length, this.#size - position)))
+  read(position: number, length: number, into = newMemory): Buffer {
+    const bytes = into(Math.max(0, Math.min(length, this.#size - position)))
     let at = 0
     while (at < bytes.length) {
       const read = readSync(this.#handle.fd, bytes, at, bytes.length - at, position + at)

@@ -36,6 +36,7 @@ type Destined = Delivery | PartitionResponse
 
 export const handleProduce = handler({
   api: Produce,
+  letsGo: true,
   async handle(request, context) {
     const destined = request.topicData.map(data => destine(data, request, context))
     const deliveries = destined.flat().filter(isDelivery)

@@ -123,7 +123,7 @@ function readOne(
   if (asked.fetchOffset >= end || (left === 0 && !atLeastOne)) return { ...nothing, answer }
   try {
     const maxBytes = Math.min(left, asked.maxBytes)
-    const slice = log.read(asked.fetchOffset, end, maxBytes, atLeastOne)
+    const slice = log.read(asked.fetchOffset, end, maxBytes, atLeastOne, context.lend)
     const abortedTransactions =
       isolation === 'read_committed'
         ? partition.abortedBetween(asked.fetchOffset, slice.nextOffset)
