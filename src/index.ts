@@ -51,7 +51,14 @@ export { answerError } from './rpc/answer-errors.ts'
 export type { Answer, Body, Call, CallOptions, LaneName, Rpc, Target } from './rpc/call.ts'
 export type { Cluster, WaitOptions } from './rpc/cluster.ts'
 export type { CoordinatorTarget } from './rpc/coordinators.ts'
-export type { BrokerNode, Metadata, PartitionMetadata, TopicMetadata } from './rpc/metadata.ts'
+export type {
+  BrokerNode,
+  LeaderEndpoint,
+  LeaderHint,
+  Metadata,
+  PartitionMetadata,
+  TopicMetadata
+} from './rpc/metadata.ts'
 export type { ClusterOptions } from './rpc/options.ts'
 export { Again, type Backoff } from './rpc/retry.ts'
 export type { OauthToken } from './rpc/sasl/oauthbearer.ts'
@@ -96,6 +103,7 @@ export type {
 } from './client/transaction-offsets.ts'
 
 // Consumers
+export type { CommittedOffset, LogEnds } from './client/consumer/asks.ts'
 export type { CloseOptions, Consumer } from './client/consumer/consumer.ts'
 export type { PartitionLag } from './client/consumer/assignment.ts'
 export type { ConsumerEventName, ConsumerEvents, StallReason } from './client/consumer/events.ts'

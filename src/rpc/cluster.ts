@@ -22,7 +22,13 @@ import { Deadlines } from './deadlines.ts'
 import { Exchange } from './exchange.ts'
 import type { Link } from './link.ts'
 import { Links } from './links.ts'
-import { type Metadata, type TopicMetadata, leaderOf } from './metadata.ts'
+import {
+  type LeaderEndpoint,
+  type LeaderHint,
+  type Metadata,
+  type TopicMetadata,
+  leaderOf
+} from './metadata.ts'
 import { MetadataKeeper, orAbort } from './metadata-keeper.ts'
 import { clientSoftware } from './opening.ts'
 import { type ClusterOptions, type ClusterSettings, readOptions } from './options.ts'
@@ -176,6 +182,11 @@ export class Cluster implements Rpc {
   /** An answer showed that the metadata is out of date: it is refreshed soon, at most once per back-off. */
   stale(why: string): void {
     this.#keeper.stale(why)
+  }
+
+  /** A broker that leads a partition no more said who does (KIP-951). */
+  learned(hints: readonly LeaderHint[], endpoints: readonly LeaderEndpoint[]): void {
+    this.#keeper.learned(hints, endpoints)
   }
 
   /** An answer said so: look the coordinator up again when it is next needed. */

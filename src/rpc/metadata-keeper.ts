@@ -14,9 +14,12 @@ import type { ResponseOf } from '../protocol/schema.ts'
 import { answerError } from './answer-errors.ts'
 import type { Rpc } from './call.ts'
 import {
+  type LeaderEndpoint,
+  type LeaderHint,
   type Metadata,
   type TopicMetadata,
   metadataAfter,
+  metadataWithLeaders,
   noMetadata,
   topicFrom
 } from './metadata.ts'
@@ -129,6 +132,13 @@ export class MetadataKeeper {
     })
   }
 
+  /** A broker named newer leaders: they hold until the next refresh, which this doesn't put off. */
+  learned(hints: readonly LeaderHint[], endpoints: readonly LeaderEndpoint[]): void {
+    if (this.#world.closing.aborted) return
+    const value = metadataWithLeaders(this.value, hints, endpoints)
+    if (value !== this.value) this.#set(value)
+  }
+
   close(): void {
     this.#age?.cancel()
     this.#staleTimer?.cancel()
@@ -236,10 +246,14 @@ export class MetadataKeeper {
     const missing = answer.topics.filter(({ errorCode }) => errorCode !== KafkaError.NONE)
     this.#missing = new Map(missing.map(({ name, errorCode }) => [name ?? '', errorCode]))
     for (const name of this.#found) if (!value.topics.has(name)) this.#found.delete(name)
+    this.#set(value)
+    return value
+  }
+
+  #set(value: Metadata): void {
     this.value = value
     this.#world.onValue(value)
     for (const listener of this.#listeners) this.#tell(listener, value)
-    return value
   }
 
   #tell(listener: (metadata: Metadata) => void, value: Metadata): void {

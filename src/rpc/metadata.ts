@@ -115,6 +115,42 @@ export function metadataAfter(
   }
 }
 
+/** Who leads a partition now, as a broker that no longer does answered (KIP-951). */
+export interface LeaderHint {
+  /** The topic's name. */
+  readonly topic: string
+  /** The partition's number, from 0. */
+  readonly partition: number
+  /** The broker that leads it. */
+  readonly leader: number
+  /** How often it changed leaders. */
+  readonly leaderEpoch: number
+}
+
+/** Where a leader of a hint listens. */
+export type LeaderEndpoint = MetadataResponse['brokers'][number]
+
+/** The value with what `hints` say, where that is newer; `before` itself when they say nothing new. */
+export function metadataWithLeaders(
+  before: Metadata,
+  hints: readonly LeaderHint[],
+  endpoints: readonly LeaderEndpoint[]
+): Metadata {
+  const brokers = new Map([...before.brokers, ...brokersFrom(endpoints, new Map())])
+  const topics = new Map(before.topics)
+  for (const { topic, partition, leader, leaderEpoch } of hints) {
+    const known = topics.get(topic)
+    const at = known?.partitions[partition]
+    if (!known || !at || leaderEpoch <= at.leaderEpoch || !brokers.has(leader)) continue
+    topics.set(topic, {
+      ...known,
+      partitions: known.partitions.with(partition, { ...at, leader, leaderEpoch })
+    })
+  }
+  const changed = [...topics].some(([name, topic]) => before.topics.get(name) !== topic)
+  return changed ? { ...before, brokers, topics } : before
+}
+
 /** A topic's own codes that say nothing about whether it exists. */
 function isPassing(errorCode: number): boolean {
   return errorCode !== KafkaError.UNKNOWN_TOPIC_OR_PARTITION && isRetriable(errorCode)

@@ -13,6 +13,7 @@ import type { TopicIdPartition } from './offsets.ts'
 import type { TopicPartition } from '../partition.ts'
 import { invalid, type Settings } from './options.ts'
 import { nameOf, partitionKey, Playhead, type PlayheadHost, type Start } from './playhead.ts'
+import { zeroTopicId } from './session.ts'
 
 /** How far a consumer is behind in a partition. */
 export interface PartitionLag extends TopicPartition {
@@ -33,9 +34,14 @@ export interface AssignmentHost {
   report(error: PlayheadError, what: string): void
 }
 
+/** Of so many topics it is kept in mind which one of the name it was. */
+const mostTopicIds = 10_000
+
 export class Assignment {
   readonly #host: AssignmentHost
   readonly #byKey = new Map<string, Playhead>()
+  readonly #topicIds = new Map<string, string>()
+  readonly #madeAnew = new Set<string>()
   /** Had records in the present transaction, and is gone. */
   #endedInTransaction: Playhead | undefined
 
@@ -68,6 +74,7 @@ export class Assignment {
     const { playheads: host, events } = this.#host
     const assigned: Playhead[] = []
     for (const tp of partitions) {
+      this.#remember(tp)
       const from = start(partitionKey(tp.topic, tp.partition))
       const playhead = new Playhead(host, tp, typeof from === 'number' ? 'earliest' : from)
       this.#byKey.set(playhead.key, playhead)
@@ -111,6 +118,38 @@ export class Assignment {
     this.#host.wake()
     if (playheads.length === 0) return
     this.#host.events.emit('lost', { partitions: publicOf(playheads), why })
+  }
+
+  /**
+   * The topic was deleted, and there is another of its name: what was read and processed of the one says nothing about
+   * the other, which is read from its beginning, or from where the group is in it.
+   */
+  replace(playhead: Playhead, topicId: string): void {
+    const { topic, partition, paused, state } = playhead
+    this.lose([playhead], `topic ${topic} was deleted and made anew`)
+    if (state === 'revoking') return
+    const { group } = this.#host.settings
+    this.assign([{ topic, partition, topicId }], () => (group === null ? 'earliest' : 'committed'))
+    if (paused) this.get(playhead)?.pause(true)
+  }
+
+  /** This consumer has seen another topic of the name before. */
+  madeAnew(topic: string): boolean {
+    return this.#madeAnew.has(topic)
+  }
+
+  #remember({ topic, topicId }: TopicIdPartition): void {
+    const before = this.#topicIds.get(topic)
+    if (before === topicId || topicId === zeroTopicId) return
+    if (before !== undefined) this.#madeAnew.add(topic)
+    else if (this.#topicIds.size >= mostTopicIds) {
+      for (const [oldest] of this.#topicIds) {
+        this.#topicIds.delete(oldest)
+        this.#madeAnew.delete(oldest)
+        break
+      }
+    }
+    this.#topicIds.set(topic, topicId)
   }
 
   /** All at once, without a word. */

@@ -36,6 +36,8 @@ export interface CommitsHost {
   readonly lane: LaneName
   /** Undefined: not a member at present, so nothing can be committed. */
   identity(): CommitIdentity | undefined
+  /** Its topic is no more, and another of its name must not get its offset. */
+  gone(playhead: Playhead): boolean
   /** The coordinator does not know this member, or not in this epoch. */
   expelled(): void
   /** Said once per failure that is not tried again. */
@@ -215,6 +217,7 @@ export class Commits {
       const { playhead, wanted } = slot
       if (wanted === null) continue
       if (wanted.epoch !== playhead.epoch || !playhead.alive) slot.wanted = null
+      else if (playhead.topicUnknown && this.#host.gone(playhead)) this.#topicGone(slot)
       else if (!isAcked(slot)) sent.set(slot, wanted)
     }
     if (sent.size > 0) this.#send(sent, identity)
@@ -315,8 +318,14 @@ export class Commits {
       case KafkaError.ILLEGAL_GENERATION:
         this.#host.expelled()
         return true
+      case KafkaError.UNKNOWN_TOPIC_OR_PARTITION:
+      case KafkaError.UNKNOWN_TOPIC_ID:
+        // Either it is no more, or so new that the coordinator has not heard of it.
+        slot.playhead.topicUnknown = true
+        if (!this.#host.gone(slot.playhead)) return true
+        this.#host.failed(this.#topicGone(slot))
+        return false
       default: {
-        slot.wanted = null
         const { topic, partition } = slot.playhead
         const { group } = this.#host
         const kafkaError = kafkaErrorName(code)
@@ -327,12 +336,26 @@ export class Commits {
           message,
           { group, topic, partition, kafkaError }
         )
+        this.#giveUp(slot, error)
         this.#host.failed(error)
-        for (const waiter of this.#waiters) {
-          if (waiter.items.some(item => item.slot === slot)) this.#reject(waiter, error)
-        }
         return false
       }
+    }
+  }
+
+  #topicGone(slot: CommitSlot): PlayheadError {
+    const { topic, partition } = slot.playhead
+    const { group } = this.#host
+    const message = `group '${group}': ${nameOf(slot.playhead)} was deleted: there is nothing to commit to`
+    const error = new PlayheadError('UNKNOWN_TOPIC', message, { group, topic, partition })
+    this.#giveUp(slot, error)
+    return error
+  }
+
+  #giveUp(slot: CommitSlot, error: PlayheadError): void {
+    slot.wanted = null
+    for (const waiter of this.#waiters) {
+      if (waiter.items.some(item => item.slot === slot)) this.#reject(waiter, error)
     }
   }
 

@@ -8,11 +8,12 @@
 import { PlayheadError } from '../../base/error.ts'
 import { noSequence, rewindableMark } from '../../protocol/embedded/rewind-envelope.ts'
 import type { LaneName } from '../../rpc/call.ts'
-import type { Cluster } from '../../rpc/cluster.ts'
+import type { Cluster, WaitOptions } from '../../rpc/cluster.ts'
 import { type RewindOptions, rewind } from '../admin/rewind.ts'
 import { planRewind } from '../admin/rewind-plan.ts'
 import type { RewindResult } from '../admin/rewind-result.ts'
 import type { TransactionOffsets } from '../transaction-offsets.ts'
+import { askCommitted, askEnds, type CommittedOffset, type LogEnds } from './asks.ts'
 import { Assignment, type PartitionLag, publicOf } from './assignment.ts'
 import { Unpacker } from './chunk.ts'
 import { Commits } from './commits.ts'
@@ -40,6 +41,7 @@ import { Rewinder } from './rewind.ts'
 import { BatchReader, type PollOptions, PollReader, RecordReader } from './readers.ts'
 import type { ConsumerBatch, ConsumerRecord } from './record.ts'
 import { type Handler, Runner, type RunOptions } from './run.ts'
+import { stallFactsOf } from './stall.ts'
 import { uuid } from './uuid.ts'
 import { Vigil } from './vigil.ts'
 
@@ -190,6 +192,26 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     return this.#assignment.lag()
   }
 
+  /** What the group has committed for any partitions; default: for those that this consumer has. */
+  async committed(
+    partitions: readonly TopicPartition[] = this.assignment,
+    options: WaitOptions = {}
+  ): Promise<readonly CommittedOffset[]> {
+    this.#checkOpen()
+    const { group } = this.#settings
+    if (group === null) throw invalid('nothing is committed without a group')
+    return await askCommitted(this.#cluster, group, partitions, options)
+  }
+
+  /** Where the logs of any partitions begin and end now; default: of those that this consumer has. */
+  async ends(
+    partitions: readonly TopicPartition[] = this.assignment,
+    options: WaitOptions = {}
+  ): Promise<readonly LogEnds[]> {
+    this.#checkOpen()
+    return await askEnds(this.#cluster, this.#settings.readCommitted, partitions, options)
+  }
+
   // Rewinding
 
   /**
@@ -293,7 +315,9 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
 
   #start(): void {
     this.#started = true
-    this.#unwatch = this.#cluster.watch(() => this.#fetcher.reroute(this.#assignment.playheads()))
+    this.#unwatch = this.#cluster.watch(() =>
+      this.#fetcher.reroute([...this.#assignment.playheads()])
+    )
     this.#cluster.closing.addEventListener('abort', this.#orphaned)
     this.#vigil.start()
     this.#rewinder?.start()
@@ -343,6 +367,11 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
       lane: this.#lane,
       metadata: () => cluster.metadata,
       stale: why => cluster.stale(why),
+      learned: (hints, endpoints) => cluster.learned(hints, endpoints),
+      madeAnew: (playhead, topicId) => {
+        // Where the coordinator assigns topics by id, it takes the one away and gives the other.
+        if (this.#group?.byId !== true) this.#assignment.replace(playhead, topicId)
+      },
       outOfRange: playhead => this.#positions.outOfRange(playhead),
       diverged: (playhead, epoch, end) => this.#positions.diverged(playhead, epoch, end),
       refused: (playhead, code) => {
@@ -397,6 +426,11 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
       lane,
       identity: () => this.#group?.identity,
       expelled: () => this.#group?.doubted(),
+      gone: ({ topic, topicId }) => {
+        if (this.#cluster.metadata.topics.get(topic)?.topicId !== topicId) return true
+        this.#cluster.stale(`the coordinator knows no topic ${topic}`)
+        return false
+      },
       failed: error => this.#events.emit('error', { error })
     })
   }
@@ -421,7 +455,8 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
       settings: this.#settings,
       events: this.#events,
       ledger: this.#rewinder,
-      appeared: topic => this.#group?.appeared(topic) ?? false,
+      appeared: topic =>
+        this.#assignment.madeAnew(topic) || (this.#group?.appeared(topic) ?? false),
       found: (playhead, committed) => this.#commits?.found(playhead, committed),
       started: playhead => this.#startFound(playhead),
       trouble: error => this.#trouble(error)
@@ -456,25 +491,15 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
   }
 
   #makeVigil(): Vigil {
-    const delivery = this.#delivery
+    const [delivery, settings, assignment] = [this.#delivery, this.#settings, this.#assignment]
+    const witnesses = { settings, delivery, assignment, group: this.#group, fetcher: this.#fetcher }
     return new Vigil({
       clock: this.#cluster.env.clock,
       settings: this.#settings,
       events: this.#events,
       inHandSince: () => delivery.reader?.inHandSince() ?? Infinity,
       lastAt: () => delivery.lastAt,
-      stallFacts: (now, forMs) => ({
-        now,
-        forMs,
-        settings: this.#settings,
-        reader: delivery.reader,
-        wanted: delivery.wanted,
-        playheads: this.#assignment.kept(),
-        joined: this.#group?.joined ?? true,
-        alive: now <= (this.#group?.aliveUntil ?? Infinity),
-        homeless: this.#fetcher.homeless.size,
-        longestFetchMs: this.#fetcher.longestWaitMs()
-      }),
+      stallFacts: (now, forMs) => stallFactsOf(witnesses, now, forMs),
       commit: () => {
         this.#commits?.wantProcessed(this.#assignment.playheads())
         this.#commits?.pump()

@@ -3,10 +3,14 @@
  */
 import type { Metadata } from '../../rpc/metadata.ts'
 import type { Playhead } from './playhead.ts'
+import { zeroTopicId } from './session.ts'
 import { Source, type SourceHost } from './source.ts'
 
-export interface FetcherHost extends Omit<SourceHost, 'leaderEpoch' | 'reroute' | 'bufferedBytes'> {
+export interface FetcherHost
+  extends Omit<SourceHost, 'leaderEpoch' | 'reroute' | 'bufferedBytes' | 'unknown'> {
   metadata(): Metadata
+  /** The topic of `playhead` is no more: another has its name now. */
+  madeAnew(playhead: Playhead, topicId: string): void
 }
 
 export class Fetcher {
@@ -30,7 +34,12 @@ export class Fetcher {
       bufferedBytes: () => this.bufferedBytes,
       leaderEpoch: playhead => this.#leader(playhead)?.leaderEpoch ?? -1,
       stale: why => host.stale(why),
+      learned: (hints, endpoints) => host.learned(hints, endpoints),
       reroute: playhead => this.changed(playhead),
+      unknown: playhead => {
+        playhead.topicUnknown = true
+        this.#lookForAnother(playhead)
+      },
       outOfRange: playhead => host.outOfRange(playhead),
       diverged: (playhead, epoch, endOffset) => host.diverged(playhead, epoch, endOffset),
       refused: (playhead, code) => host.refused(playhead, code)
@@ -77,11 +86,22 @@ export class Fetcher {
   }
 
   /** New metadata: leaders may have moved. */
-  reroute(playheads: Iterable<Playhead>): void {
+  reroute(playheads: readonly Playhead[]): void {
     for (const playhead of playheads) {
+      if (playhead.topicUnknown) this.#lookForAnother(playhead)
       const node = this.#nodeOf(playhead)
       if (this.#placed.get(playhead)?.node !== node) this.changed(playhead)
     }
+  }
+
+  /**
+   * Only once its leader has said that it knows no such topic: a broker that lags may name the topic that was there
+   * before ours.
+   */
+  #lookForAnother(playhead: Playhead): void {
+    const topicId = this.#host.metadata().topics.get(playhead.topic)?.topicId ?? playhead.topicId
+    if (topicId === playhead.topicId || topicId === zeroTopicId || !playhead.alive) return
+    this.#host.madeAnew(playhead, topicId)
   }
 
   close(): void {

@@ -77,6 +77,11 @@ export class Group {
     return this.#protocol
   }
 
+  /** Partitions are assigned by their topic's id. */
+  get byId(): boolean {
+    return this.#protocol !== 'classic'
+  }
+
   /** A controller leads the group. */
   get led(): boolean {
     return this.#protocol === 'controller'

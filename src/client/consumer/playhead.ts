@@ -103,6 +103,8 @@ export class Playhead implements TopicPartition {
   /** Reading has to wait, until a back-off is over. */
   backedOff = false
   failures = 0
+  /** Its leader knows no topic with its id: deleted, or not yet heard of. */
+  topicUnknown = false
   /** A replica nearby to read from (KIP-392), and until when. */
   replica: { readonly node: number; readonly until: number } | null = null
   /** The leader's epoch at which the log was last seen not to have been cut below us; -2: never. */

@@ -12,6 +12,7 @@ import { Fetch } from '../../protocol/api/fetch.ts'
 import { KafkaError, kafkaErrorName } from '../../protocol/errors.ts'
 import type { ResponseOf } from '../../protocol/schema.ts'
 import type { Answer, LaneName, Rpc } from '../../rpc/call.ts'
+import type { LeaderEndpoint, LeaderHint } from '../../rpc/metadata.ts'
 import { backoffMs } from '../../rpc/retry.ts'
 import { chunkOf } from './chunk.ts'
 import type { Settings } from './options.ts'
@@ -33,8 +34,12 @@ export interface SourceHost {
   leaderEpoch(playhead: Playhead): number
   /** The metadata may be old: it says so. */
   stale(why: string): void
+  /** A broker that leads some partitions no more said who does (KIP-951). */
+  learned(hints: readonly LeaderHint[], endpoints: readonly LeaderEndpoint[]): void
   /** Another broker may be the one to read `playhead` from. */
   reroute(playhead: Playhead): void
+  /** The broker knows no topic with its id: it was deleted, and may have been made anew. */
+  unknown(playhead: Playhead): void
   outOfRange(playhead: Playhead): void
   /** The log differs from what was read: the epoch of the last record ends at `endOffset` (KIP-595). */
   diverged(playhead: Playhead, epoch: number, endOffset: number): void
@@ -249,15 +254,21 @@ export class Source {
     if (body.errorCode !== KafkaError.NONE) return this.#answeredWithError(body.errorCode)
     this.#failures = 0
     this.#session.answered(body.sessionId)
+    const hints: LeaderHint[] = []
     for (const topic of body.responses) {
       const named = version >= 13 ? topic.topicId : topic.topic
       for (const fetched of topic.partitions) {
         const entry =
           this.#session.entry(named, fetched.partitionIndex) ??
           this.#sent(topic, version, fetched.partitionIndex)
-        if (entry !== undefined) this.#partition(entry, fetched)
+        if (entry === undefined) continue
+        this.#partition(entry, fetched)
+        const { leaderId: leader, leaderEpoch } = fetched.currentLeader
+        const { topic: name, partition } = entry.playhead
+        if (leader >= 0) hints.push({ topic: name, partition, leader, leaderEpoch })
       }
     }
+    if (hints.length > 0) this.#host.learned(hints, body.nodeEndpoints)
     this.pump()
   }
 
@@ -325,6 +336,7 @@ export class Source {
     }
     playhead.verifiedAt = entry.currentLeaderEpoch
     playhead.failures = 0
+    playhead.topicUnknown = false
     playhead.highWatermark = fetched.highWatermark
     playhead.lastStableOffset = fetched.lastStableOffset
     playhead.logStart = fetched.logStartOffset
@@ -371,6 +383,13 @@ export class Source {
       case KafkaError.UNKNOWN_LEADER_EPOCH:
       case KafkaError.OFFSET_NOT_AVAILABLE:
         return this.#backOff(playhead)
+      case KafkaError.UNKNOWN_TOPIC_ID:
+      case KafkaError.INCONSISTENT_TOPIC_ID:
+      case KafkaError.UNKNOWN_TOPIC_OR_PARTITION:
+        playhead.replica = null
+        this.#host.stale(`${playhead.topic}[${playhead.partition}]: ${name}`)
+        this.#backOff(playhead)
+        return this.#host.unknown(playhead)
       default:
         playhead.replica = null
         this.#host.stale(`${playhead.topic}[${playhead.partition}]: ${name}`)

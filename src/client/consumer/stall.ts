@@ -22,6 +22,31 @@ export interface StallFacts {
   readonly longestFetchMs: number
 }
 
+/** Whom the facts are asked of. */
+export interface StallWitnesses {
+  readonly settings: Settings
+  readonly delivery: { readonly reader: Reader | null; readonly wanted: boolean }
+  readonly assignment: { kept(): readonly Playhead[] }
+  readonly group: { readonly joined: boolean; readonly aliveUntil: number } | null
+  readonly fetcher: { readonly homeless: ReadonlySet<Playhead>; longestWaitMs(): number }
+}
+
+export function stallFactsOf(of: StallWitnesses, now: number, forMs: number): StallFacts {
+  const { settings, delivery, assignment, group, fetcher } = of
+  return {
+    now,
+    forMs,
+    settings,
+    reader: delivery.reader,
+    wanted: delivery.wanted,
+    playheads: assignment.kept(),
+    joined: group?.joined ?? true,
+    alive: now <= (group?.aliveUntil ?? Infinity),
+    homeless: fetcher.homeless.size,
+    longestFetchMs: fetcher.longestWaitMs()
+  }
+}
+
 /** Undefined: nothing is wrong, there is just nothing to read. */
 export function stallOf(
   facts: StallFacts

@@ -6,7 +6,7 @@ import type { Env } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
 import { BufferPool } from '../../protocol/records/pool.ts'
 import type { Rpc } from '../../rpc/call.ts'
-import type { Metadata, TopicMetadata } from '../../rpc/metadata.ts'
+import type { LeaderEndpoint, LeaderHint, Metadata, TopicMetadata } from '../../rpc/metadata.ts'
 import { backoffMs } from '../../rpc/retry.ts'
 import { Batch } from './batch.ts'
 import { brokerError, isMoved, mayBeWritten, verdictOf } from './failure.ts'
@@ -39,6 +39,8 @@ export interface ProducerCluster extends Rpc {
   watch(listener: (metadata: Metadata) => void): () => void
   /** An answer said that the metadata is old: it is asked for soon. */
   stale(why: string): void
+  /** A broker that leads a partition no more said who does (KIP-951). */
+  learned(hints: readonly LeaderHint[], endpoints: readonly LeaderEndpoint[]): void
   /** Forgets where a coordinator was. */
   coordinatorMoved(target: { group: string } | { transaction: string }): void
 }
@@ -236,8 +238,10 @@ export class Outbox implements SinkHost {
     } else if (verdict === 'split' && batch.recordCount > 1 && !batch.maybeWritten) {
       // The halves of one that is in the log after all would not be known as repeated.
       this.#split(partition, batch)
-    } else if (verdict === 'retry') this.#again(partition, batch, false)
-    else this.#giveUp(partition, batch, error, code)
+    } else if (verdict === 'retry') {
+      // The new leader is known already: a consumer of this client may have met it first.
+      this.#again(partition, batch, isMoved(code) && partition.hasMoved)
+    } else this.#giveUp(partition, batch, error, code)
   }
 
   lost(partition: PartitionQueue, batch: Batch, error: PlayheadError): void {
@@ -248,6 +252,10 @@ export class Outbox implements SinkHost {
     if (unknown && error.code !== 'CONNECTION_LOST') batch.tainted = true
     if (!batch.settled && (error.retriable || unknown)) this.#again(partition, batch, false)
     else this.#giveUp(partition, batch, error, -1)
+  }
+
+  learned(hints: readonly LeaderHint[], endpoints: readonly LeaderEndpoint[]): void {
+    this.#cluster.learned(hints, endpoints)
   }
 
   /** What is past its deadline fails; partitions without a leader have one looked for. */
@@ -312,7 +320,7 @@ export class Outbox implements SinkHost {
   #again(partition: PartitionQueue, batch: Batch, atOnce: boolean): void {
     if (this.givingUp !== null) return this.#giveUp(partition, batch, this.givingUp, -1)
     const failures = partition.failed()
-    // The first gap is closed without a wait; a broker that goes on refusing isn't asked in a hot loop.
+    // The first time there is nothing to wait for; a broker that goes on refusing isn't asked in a hot loop.
     if (!atOnce || failures > 1) {
       const waitMs = backoffMs(this.env.random, produceBackoff, failures)
       const at = this.env.clock.monotonic() + waitMs

@@ -84,6 +84,11 @@ export class PartitionQueue {
     return this.#inFlight
   }
 
+  /** There is another leader than the one that was sent to last. */
+  get hasMoved(): boolean {
+    return this.leader >= 0 && this.leader !== this.#inFlightNode
+  }
+
   /** The batch that takes records, if there is one. */
   get open(): Batch | undefined {
     const last = this.batches[this.batches.length - 1]

@@ -9,6 +9,7 @@ import { PlayheadError } from '../../base/error.ts'
 import { Produce } from '../../protocol/api/produce.ts'
 import type { RequestOf, ResponseOf } from '../../protocol/schema.ts'
 import type { Call, Rpc } from '../../rpc/call.ts'
+import type { LeaderEndpoint, LeaderHint } from '../../rpc/metadata.ts'
 import type { Env } from '../../base/env.ts'
 import type { Batch } from './batch.ts'
 import type { Settings } from './options.ts'
@@ -39,6 +40,8 @@ export interface SinkHost {
   written(partition: PartitionQueue, batch: Batch, baseOffset: number, appendTime: number): void
   refused(partition: PartitionQueue, batch: Batch, code: number, message: string | null): void
   lost(partition: PartitionQueue, batch: Batch, error: PlayheadError): void
+  /** A broker that leads some partitions no more said who does (KIP-951). */
+  learned(hints: readonly LeaderHint[], endpoints: readonly LeaderEndpoint[]): void
 }
 
 interface Parcel {
@@ -117,14 +120,18 @@ export class Sink {
 
   /** At most one batch of each partition, as many as fit into a request. */
   #collect(now: number, identity: Identity | null): Parcel[] {
+    const host = this.#host
     const parcels: Parcel[] = []
     let bytes = 0
     for (let left = this.#line.length; left > 0; left--) {
       const partition = this.#line.shift()
       if (partition === undefined) break
       partition.queued = false
-      // It has moved to another broker, whose sink has been offered it.
-      if (partition.leader !== this.node) continue
+      // It has moved to another broker while it stood in this line.
+      if (partition.leader !== this.node) {
+        host.offer(partition)
+        continue
+      }
       const batch = this.#ready(partition, now, identity)
       if (batch === undefined) continue
       if (parcels.length > 0 && bytes + batch.sizeBytes > this.#host.settings.maxRequestBytes) {
@@ -237,6 +244,7 @@ export class Sink {
       const byIndex = new Map(partitionResponses.map(answer => [answer.index, answer]))
       answers.set(name === '' ? topicId : name, byIndex)
     }
+    const hints: LeaderHint[] = []
     for (const { partition, batch, topicId } of parcels) {
       partition.ended(batch)
       const ofTopic = answers.get(partition.topic) ?? answers.get(topicId)
@@ -244,8 +252,15 @@ export class Sink {
       if (answer === undefined) this.#host.lost(partition, batch, unanswered(this.node, batch))
       else if (answer.errorCode === 0) {
         this.#host.written(partition, batch, answer.baseOffset, answer.logAppendTimeMs)
-      } else this.#host.refused(partition, batch, answer.errorCode, messageOf(answer))
+      } else {
+        this.#host.refused(partition, batch, answer.errorCode, messageOf(answer))
+        const { leaderId: leader, leaderEpoch } = answer.currentLeader
+        const { topic, partition: index } = partition
+        if (leader >= 0) hints.push({ topic, partition: index, leader, leaderEpoch })
+      }
     }
+    // Last: it makes partitions try again at once that were told to wait just now.
+    if (hints.length > 0) this.#host.learned(hints, body.nodeEndpoints)
   }
 
   #body(parcels: readonly Parcel[]): RequestOf<typeof Produce> {
