@@ -8,88 +8,25 @@
 import type { Compression } from '../src/base/env.ts'
 import { nodeCpu } from '../src/base/node/cpu.ts'
 import { BatchReader } from '../src/protocol/records/batch.ts'
-import { BatchBuilder } from '../src/protocol/records/builder.ts'
 import { RecordCursor } from '../src/protocol/records/cursor.ts'
-import { BufferPool } from '../src/protocol/records/pool.ts'
 import { RawRecord, rawRecords } from '../src/protocol/records/record.ts'
 import { RecordSource } from '../src/protocol/records/source.ts'
-import type { Bytes } from '../src/protocol/records/write.ts'
+import { bareRead, build, texts, values } from './batches.ts'
+import { median } from './rounds.ts'
 
 const cpu = nodeCpu()
 const rounds = Number(process.argv[2] ?? 7)
 const answerBytes = 1024 * 1024
 const batchBytes = 16 * 1024
-const pool = new BufferPool(64 * 1024 * 1024)
 
 /** Where results go, so that no loop is optimised away. */
 let sink = 0
-
-const words = 'lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor'.split(
-  ' '
-)
-let seed = 1
-function word(): string {
-  seed = (seed * 48_271) % 0x7fff_ffff
-  return words[seed % words.length] ?? ''
-}
-const texts = Array.from({ length: 10_000 }, (_, index) => {
-  let text = `${index}`
-  while (text.length < 100) text += ` ${word()}`
-  return text.slice(0, 100)
-})
-const values = texts.map(text => Buffer.from(text))
-
-/** Batches of about `maxBytes`, until `totalBytes`. */
-function build(
-  list: readonly Bytes[],
-  maxBytes: number,
-  totalBytes: number,
-  done: (batch: Buffer) => void
-): number {
-  const builder = new BatchBuilder({ maxBytes, pool })
-  let count = 0
-  let bytes = 0
-  while (bytes < totalBytes) {
-    if (builder.append(1_700_000_000_000 + count, null, list[count % list.length])) count += 1
-    else {
-      bytes += builder.sizeBytes
-      const batch = builder.close({}, cpu)
-      done(batch.bytes)
-      batch.release()
-    }
-  }
-  builder.discard()
-  return count
-}
 
 const batches: Buffer[] = []
 const recordCount = build(values, batchBytes, answerBytes, batch =>
   batches.push(Buffer.from(batch))
 )
 const answer = Buffer.concat(batches)
-
-/** What any reader must do at the least: go over the lengths and touch the value. Checks nothing. */
-function bareLoop(bytes: Buffer): void {
-  let at = 0
-  while (at < bytes.length) {
-    const end = at + 12 + bytes.readInt32BE(at + 8)
-    at += 61
-    while (at < end) {
-      let byte = bytes[at++] as number
-      let length = byte & 0x7f
-      if (byte > 0x7f) length |= (bytes[at++] as number) << 7
-      const next = at + (length >>> 1)
-      at += 1
-      while ((bytes[at++] as number) > 0x7f);
-      while ((bytes[at++] as number) > 0x7f);
-      at += 1 // the null key
-      byte = bytes[at++] as number
-      if (byte > 0x7f) at += 1
-      sink += bytes[at] as number
-      at = next
-    }
-  }
-}
 
 function eachSource(read: (source: RecordSource) => void, verify = false): void {
   for (const batch of new BatchReader(answer)) {
@@ -99,7 +36,12 @@ function eachSource(read: (source: RecordSource) => void, verify = false): void 
 }
 
 const reading: readonly (readonly [string, () => void])[] = [
-  ['bare loop, value touched, nothing checked', () => bareLoop(answer)],
+  [
+    'bare loop, value touched, nothing checked',
+    () => {
+      sink += bareRead(answer)
+    }
+  ],
   [
     'cursor alone, everything checked',
     () =>
@@ -166,11 +108,6 @@ function measured(run: () => number): number {
   let units = 0
   for (let i = 0; i < 10; i += 1) units += run()
   return units / (Number(process.hrtime.bigint() - start) / 1e9)
-}
-
-function median(list: number[]): number {
-  list.sort((a, b) => a - b)
-  return list[list.length >> 1] ?? 0
 }
 
 function table(
