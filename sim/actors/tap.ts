@@ -51,6 +51,7 @@ export class Tap {
     reply: unknown,
     { node, clientId, connection }: Context
   ): void {
+    if (!this.#world.tells) return
     const name = `${clientId} > broker ${node} #${connection.id} ${api.name}`
     this.#world.tell(() => `${name} ${textOf(request)}`)
     Promise.resolve(reply).then(

@@ -6,6 +6,8 @@ import { createHash } from 'node:crypto'
 import type { Checker, Happened, Happening } from './events.ts'
 
 const kept = 4_000
+/** Hashed at once: a call for each event costs more than the hash. */
+const hashedAtOnce = 32 * 1024
 
 export interface HistoryOptions {
   readonly now: () => number
@@ -19,6 +21,7 @@ export class History {
   readonly #hash = createHash('sha256')
   #events: Happened[] = []
   #count = 0
+  #text = ''
 
   constructor(options: HistoryOptions) {
     this.#options = options
@@ -36,7 +39,7 @@ export class History {
   /** Throws `Violation` when a rule doesn't hold any more. */
   add(node: string, inc: number, what: Happening): void {
     const event: Happened = { i: this.#count++, t: this.#options.now(), node, inc, ...what }
-    this.#hash.update(JSON.stringify(event))
+    this.note(JSON.stringify(event))
     if (this.#events.length >= 2 * kept) this.#events = this.#events.slice(kept)
     this.#events.push(event)
     this.#options.trace?.(event)
@@ -45,7 +48,10 @@ export class History {
 
   /** What is no event for a checker, and still must be the same in each run. */
   note(text: string): void {
-    this.#hash.update(text)
+    this.#text += text
+    if (this.#text.length < hashedAtOnce) return
+    this.#hash.update(this.#text)
+    this.#text = ''
   }
 
   end(): void {
@@ -53,6 +59,6 @@ export class History {
   }
 
   get hash(): string {
-    return this.#hash.copy().digest('hex').slice(0, 16)
+    return this.#hash.copy().update(this.#text).digest('hex').slice(0, 16)
   }
 }

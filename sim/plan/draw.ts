@@ -109,7 +109,8 @@ function drawWire(random: SeededRandom): WireFaults {
     refused: some(0.1),
     halfOpen: some(0.05),
     late: random.chance(0.5) ? random.next() : 0,
-    lateMs: random.pick([100, 2_000, 10_000])
+    lateMs: random.pick([100, 2_000, 10_000]),
+    cuts: random.pick([0, 0.05, 0.05, 0.5])
   }
 }
 

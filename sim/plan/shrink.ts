@@ -53,6 +53,7 @@ const plainer: readonly ((plan: Plan) => Partial<Plan>)[] = [
   ({ wire }) => ({ wire: { ...wire, refused: 0, halfOpen: 0 } }),
   ({ wire }) => ({ wire: { ...wire, tail: 0 } }),
   ({ wire }) => ({ wire: { ...wire, late: 0 } }),
+  ({ wire }) => ({ wire: { ...wire, cuts: 0 } }),
   ({ topics }) => ({ topics: topics.map(topic => ({ ...topic, partitions: 1 })) }),
   ({ producers }) => ({ producers: producers.map(one => ({ ...one, burst: 1 })) }),
   ({ producers }) => ({

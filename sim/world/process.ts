@@ -33,9 +33,18 @@ export interface ProcessWorld {
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
-interface Held {
-  cancelled: boolean
+/** An event on its way into a process. */
+class Held {
+  cancelled = false
   readonly fire: () => void
+
+  constructor(fire: () => void) {
+    this.fire = fire
+  }
+
+  cancel(): void {
+    this.cancelled = true
+  }
 }
 
 export class Process {
@@ -110,16 +119,17 @@ export class Process {
 
   /** An event reaches the process. */
   enter(fire: () => void): Timer {
-    const held: Held = { cancelled: false, fire }
-    if (this.#paused || this.#slowMs > 0 || this.#queue.length > 0) {
+    const held = new Held(fire)
+    if (this.#waits) {
       if (!this.dead) this.#queue.push(held)
       this.#drain()
     } else this.#run(held)
-    return {
-      cancel: () => {
-        held.cancelled = true
-      }
-    }
+    return held
+  }
+
+  /** Whether what comes now has to wait. */
+  get #waits(): boolean {
+    return this.#paused || this.#slowMs > 0 || this.#queue.length > 0
   }
 
   #run(held: Held): void {
@@ -146,32 +156,20 @@ export class Process {
 
   #clock(): Clock {
     const { clock, wallOffsetMs } = this.#world
-    const ask = (start: (fire: () => void) => Timer, fire: () => void): Timer => {
-      if (this.dead) return { cancel: () => {} }
-      let live = true
-      this.#timers++
-      const done = (): boolean => {
-        if (!live) return false
-        live = false
-        this.#timers--
-        return true
-      }
-      const timer = start(() => {
-        this.enter(() => {
-          if (done()) fire()
-        })
-      })
-      return {
-        cancel: () => {
-          if (done()) timer.cancel()
-        }
-      }
+    const count = (by: number): void => {
+      this.#timers += by
+    }
+    const ask = (fire: () => void, start: (alarm: Alarm) => Timer): Timer => {
+      if (this.dead) return nothing
+      const alarm = new Alarm(this, fire, count)
+      alarm.timer = start(alarm)
+      return alarm
     }
     return {
       now: () => clock.now() + wallOffsetMs,
       monotonic: () => clock.monotonic(),
-      after: (delayMs, fire) => ask(go => clock.after(delayMs, go), fire),
-      soon: fire => ask(go => clock.soon(go), fire)
+      after: (delayMs, fire) => ask(fire, alarm => clock.after(delayMs, () => alarm.due())),
+      soon: fire => ask(fire, alarm => clock.soon(() => alarm.due()))
     }
   }
 
@@ -209,8 +207,7 @@ export class Process {
     return {
       onOpen: () => void this.enter(() => handler.onOpen?.()),
       onData: chunk => {
-        const waits = this.#paused || this.#slowMs > 0 || this.#queue.length > 0
-        const bytes = waits ? Buffer.from(chunk) : chunk
+        const bytes = this.#waits ? Buffer.from(chunk) : chunk
         this.enter(() => handler.onData(bytes))
       },
       onDrain: () => void this.enter(() => handler.onDrain?.()),
@@ -230,6 +227,41 @@ export class Process {
         if (!this.dead) this.#world.logged(this, level, message, fields)
       }
     return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+  }
+}
+
+const nothing: Timer = { cancel: () => {} }
+
+/** A timer of a process. */
+class Alarm implements Timer {
+  timer: Timer = nothing
+  readonly #process: Process
+  readonly #fire: () => void
+  readonly #count: (by: number) => void
+  #live = true
+
+  constructor(process: Process, fire: () => void, count: (by: number) => void) {
+    this.#process = process
+    this.#fire = fire
+    this.#count = count
+    count(1)
+  }
+
+  due(): void {
+    this.#process.enter(() => {
+      if (this.#done()) this.#fire()
+    })
+  }
+
+  cancel(): void {
+    if (this.#done()) this.timer.cancel()
+  }
+
+  #done(): boolean {
+    if (!this.#live) return false
+    this.#live = false
+    this.#count(-1)
+    return true
   }
 }
 

@@ -18,6 +18,8 @@ export interface WireFaults {
   /** Of a connection that ends with bytes on their way: that these come late. */
   readonly late: number
   readonly lateMs: number
+  /** Of a chunk: to be cut at any byte. Half of them unless said otherwise; each piece is an event more. */
+  readonly cuts?: number
 }
 
 export const calm: WireFaults = {
@@ -58,7 +60,7 @@ export class FaultyWire implements Wire {
 
   /** All is well from now on, but what already is late. */
   heal(): void {
-    this.faults = { ...calm, latencyMs: this.faults.latencyMs }
+    this.faults = { ...calm, latencyMs: this.faults.latencyMs, cuts: this.faults.cuts ?? 0.5 }
     this.#cut.clear()
     this.#halfOpen.clear()
   }
@@ -81,7 +83,6 @@ export class FaultyWire implements Wire {
     if (this.#halfOpen.has(link.connection) || this.#isCut(link)) {
       return { bytes, delayMs: Infinity }
     }
-    const carriage = this.#fair.carry(link, bytes) as Carriage
     if (this.#late.delete(directionOf(link))) {
       this.#mark('bytes arrive long after their sender closed')
       return { bytes, delayMs: this.#random.next() * this.faults.lateMs }
@@ -90,8 +91,9 @@ export class FaultyWire implements Wire {
       this.#mark('a connection is reset')
       return 'reset'
     }
-    if (carriage.bytes < 4 && bytes >= 4) this.#mark('a chunk ends within a length')
-    return { bytes: carriage.bytes, delayMs: this.#delayMs() }
+    const chunk = this.#cutOf(bytes)
+    if (chunk < 4 && bytes >= 4) this.#mark('a chunk ends within a length')
+    return { bytes: chunk, delayMs: this.#delayMs() }
   }
 
   lose(link: Link, bytes: number): number {
@@ -100,6 +102,14 @@ export class FaultyWire implements Wire {
       return bytes
     }
     return this.#fair.lose(link, bytes)
+  }
+
+  /** At any byte, and now and then within a frame's length. */
+  #cutOf(bytes: number): number {
+    const { cuts = 0.5 } = this.faults
+    if (bytes === 0 || !this.#random.chance(cuts)) return bytes
+    const most = this.#random.chance(0.8) ? bytes : Math.min(bytes, 8)
+    return this.#random.between(1, most)
   }
 
   #isCut({ from, to }: Link): boolean {

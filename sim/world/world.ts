@@ -53,6 +53,7 @@ export class World {
   /** The first rule that did not hold; the run is over then. */
   violation: Violation | undefined
   readonly #nodes = new Map<string, Node>()
+  readonly #logMarks = new Map<string, string>()
   readonly #log: ((line: string) => void) | undefined
 
   constructor({ seed, faults, checkers, trace, log }: WorldOptions) {
@@ -237,6 +238,11 @@ export class World {
     look()
   }
 
+  /** Whether anybody listens to what is told. */
+  get tells(): boolean {
+    return this.#log !== undefined
+  }
+
   /** For a trace only. */
   tell(text: () => string): void {
     this.#log?.(`${this.clock.monotonic().toFixed(3)} ${text()}`)
@@ -255,7 +261,7 @@ export class World {
   }
 
   #logged(node: string, level: LogLevel, message: string, fields?: LogFields): void {
-    this.mark(`log: ${message.replace(/[0-9]+/g, 'N').slice(0, 80)}`)
+    this.mark(this.#markOf(message))
     const error = fields?.['error']
     if (this.#log !== undefined) {
       const text = Object.entries(fields ?? {}).map(([name, value]) => `${name}=${String(value)}`)
@@ -267,6 +273,15 @@ export class World {
     if (level === 'error' && error instanceof Error && !(error instanceof PlayheadError)) {
       this.uncaught(error)
     }
+  }
+
+  #markOf(message: string): string {
+    let mark = this.#logMarks.get(message)
+    if (mark === undefined) {
+      mark = `log: ${message.replace(/[0-9]+/g, 'N').slice(0, 80)}`
+      this.#logMarks.set(message, mark)
+    }
+    return mark
   }
 
   #node(name: string): Node {
