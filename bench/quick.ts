@@ -134,9 +134,9 @@ const cases: readonly (readonly [Case, Case])[] = [
   [
     { name: 'decode', run: decode },
     {
-      name: 'read bare',
+      name: 'read bare, and the checksum',
       run: () => {
-        sum += bareRead(answer)
+        sum += cpu.crc32c(answer) + bareRead(answer)
         return decoded
       }
     }
