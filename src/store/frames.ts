@@ -83,7 +83,7 @@ class Sum {
 
 /** The payload of the frame at `position`; 'cut' when it is not all there, 'damaged' when it is another. */
 export function readFrame(
-  file: File,
+  file: Pick<File, 'size' | 'read'>,
   position: number,
   cpu: Pick<Cpu, 'crc32c'>
 ): Buffer | 'cut' | 'damaged' {
@@ -94,6 +94,27 @@ export function readFrame(
   const payload = file.read(position + frameHeadBytes, length)
   if (payload.length < length) return 'cut'
   return cpu.crc32c(payload) === start.readUInt32BE(4) ? payload : 'damaged'
+}
+
+/** Read at once by who reads a file from one end to the other. */
+const windowBytes = 1024 * 1024
+
+/** The file, for reading on and on: small frames are cut out of larger pieces. What was read is only valid until the next. */
+export function windowOn(file: Pick<File, 'size' | 'read'>): Pick<File, 'size' | 'read'> {
+  let from = 0
+  let bytes: Buffer = Buffer.alloc(0)
+  return {
+    get size() {
+      return file.size
+    },
+    read(position, length) {
+      if (position < from || position + length > from + bytes.length) {
+        from = position
+        bytes = file.read(position, Math.max(length, windowBytes))
+      }
+      return bytes.subarray(position - from, position - from + length)
+    }
+  }
 }
 
 const operation = { put: 1, delete: 2, deleteRange: 3 } as const

@@ -7,6 +7,8 @@
  *
  * A checkpoint is written whenever a segment is full, while commits go on: it may hold entries older or newer than
  * its moment, and as the journal is replayed from that moment on, and changes are absolute, both come out right.
+ * Full is a segment by its bytes or by its changes, as both take time to replay: what a start has to read is bounded,
+ * however the process before ended.
  * Segments in which nothing lives are removed; what lives in those that are mostly dead is written again first.
  *
  * Rejected alternative: LMDB. It needs eleven packages and a native library, and its commits took 2.5 to 4 ms where
@@ -26,7 +28,14 @@ import {
   maxKeyBytes
 } from '../base/store.ts'
 import { frameHeadBytes, frameOf, head, headBytes } from './frames.ts'
-import { type Place, type Segment, inline, recover, segmentName } from './recovery.ts'
+import {
+  type Place,
+  type Recovered,
+  type Segment,
+  inline,
+  recover,
+  segmentName
+} from './recovery.ts'
 import { Checkpoint } from './checkpoint.ts'
 import { type SortedMap, textOf } from './sorted.ts'
 
@@ -37,6 +46,8 @@ export interface JournalOptions {
   readonly durability: Exclude<Durability, 'memory'>
   /** A segment this large is full. Default 64 MiB. */
   readonly segmentBytes?: number
+  /** A segment of so many changes is full too, or of half as many as there are values, if that is more. Default 32,768. */
+  readonly segmentChanges?: number
   /** Written with one sync, at most, but for one larger commit. Default 16 MiB. */
   readonly groupBytes?: number
 }
@@ -56,11 +67,14 @@ export class JournalStore implements Store {
   readonly #cpu: Cpu
   readonly #log: Log
   readonly #segmentBytes: number
+  readonly #segmentChanges: number
   readonly #groupBytes: number
   readonly #places: SortedMap<Place>
   /** By number, the last is written to. */
   readonly #segments: Map<number, Segment>
   #last: Segment
+  /** Since the last segment was begun, or, before another is, since the checkpoint that this process started from. */
+  #changes: number
   #pending: Pending[] = []
   #pumping: Promise<void> | undefined
   #checkpointing: Promise<void> | undefined
@@ -72,28 +86,27 @@ export class JournalStore implements Store {
   static async open(options: JournalOptions): Promise<JournalStore> {
     try {
       const found = await recover(options)
-      return new JournalStore(options, found.places, found.segments, found.last)
+      return new JournalStore(options, found)
     } catch (cause) {
       await options.files.close()
       throw readable(cause) ? cause : failed('the journal could not be opened', cause, false)
     }
   }
 
-  private constructor(
-    options: JournalOptions,
-    places: SortedMap<Place>,
-    segments: Map<number, Segment>,
-    last: Segment
-  ) {
+  private constructor(options: JournalOptions, found: Recovered) {
     this.durability = options.durability
     this.#files = options.files
     this.#cpu = options.cpu
     this.#log = options.log
     this.#segmentBytes = options.segmentBytes ?? 64 * 1024 * 1024
+    this.#segmentChanges = options.segmentChanges ?? 32 * 1024
     this.#groupBytes = options.groupBytes ?? 16 * 1024 * 1024
-    this.#places = places
-    this.#segments = segments
-    this.#last = last
+    this.#places = found.places
+    this.#segments = found.segments
+    this.#last = found.last
+    this.#changes = found.replayed
+    const { replayed } = found
+    this.#log.info('the journal is open', { entries: found.places.size, replayed })
   }
 
   get(key: Uint8Array): Buffer | undefined {
@@ -149,10 +162,16 @@ export class JournalStore implements Store {
   async #pump(): Promise<void> {
     await undefined
     while (this.#pending.length > 0) {
-      if (this.#last.file.size >= this.#segmentBytes) await this.#roll()
+      if (this.#isFull) await this.#roll()
       await this.#writeGroup()
     }
     this.#pumping = undefined
+  }
+
+  get #isFull(): boolean {
+    if (this.#last.file.size >= this.#segmentBytes) return true
+    const most = Math.max(this.#segmentChanges, this.#places.size >> 1)
+    return this.#changes >= most && this.#checkpointing === undefined
   }
 
   async #writeGroup(): Promise<void> {
@@ -183,6 +202,7 @@ export class JournalStore implements Store {
     }
     for (const { pending, changes, at } of group) {
       this.#apply(changes, at)
+      this.#changes += changes.length
       pending.resolve()
     }
   }
@@ -268,6 +288,7 @@ export class JournalStore implements Store {
       await file.sync()
       await this.#files.sync()
       this.#last = { number, file, liveBytes: 0, liveEntries: 0 }
+      this.#changes = 0
       this.#segments.set(number, this.#last)
     } catch (error) {
       // The full one grows on: better than to lose what waits.

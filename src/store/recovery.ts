@@ -9,7 +9,15 @@ import { PlayheadError } from '../base/error.ts'
 import type { File, Files } from '../base/files.ts'
 import type { Durability } from '../base/store.ts'
 import { checkpointName, readCheckpoint } from './checkpoint.ts'
-import { frameHeadBytes, head, headBytes, readChanges, readFrame, readHead } from './frames.ts'
+import {
+  frameHeadBytes,
+  head,
+  headBytes,
+  readChanges,
+  readFrame,
+  readHead,
+  windowOn
+} from './frames.ts'
 import { SortedMap, textOf } from './sorted.ts'
 
 /** One file of the journal. */
@@ -46,6 +54,8 @@ export interface Recovered {
   readonly places: SortedMap<Place>
   readonly segments: Map<number, Segment>
   readonly last: Segment
+  /** Changes that were read one by one, as they came after the checkpoint. */
+  readonly replayed: number
 }
 
 export interface RecoverOptions {
@@ -90,12 +100,13 @@ async function read(
     await open.file.sync()
     await files.sync()
   }
-  return { places: index.places, segments, last: open }
+  return { places: index.places, segments, last: open, replayed: index.replayed }
 }
 
 /** The map of places, with the count of what lives in each segment. */
 class Index {
   readonly places = new SortedMap<Place>()
+  replayed = 0
   readonly #segments: ReadonlyMap<number, Segment>
   /** What the checkpoint pointed to and is removed: replaying must overwrite all of it. */
   readonly #removed = new Map<number, Segment>()
@@ -193,18 +204,25 @@ async function replay(
     return
   }
   let position = headBytes
+  const reading = windowOn(file)
   while (position < file.size) {
-    const payload = readFrame(file, position, cpu)
+    const payload = readFrame(reading, position, cpu)
     if (typeof payload === 'string') break
     const start = position + frameHeadBytes
     readChanges(payload, {
       put(key, value, valueAt) {
         const { length } = value
+        index.replayed++
         index.set(textOf(key), { segment, at: start + valueAt, length, value: inline(value) })
       },
-      delete: key => index.gone(index.places.delete(textOf(key))),
-      deleteRange: (from, to) =>
+      delete(key) {
+        index.replayed++
+        index.gone(index.places.delete(textOf(key)))
+      },
+      deleteRange(from, to) {
+        index.replayed++
         index.places.deleteRange(textOf(from), textOf(to), place => index.gone(place))
+      }
     })
     position = start + payload.length
   }

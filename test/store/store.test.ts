@@ -214,6 +214,29 @@ test('what a disk refuses is told as STORAGE_FAILED, to callers and in the log',
   assert(logged[0] instanceof PlayheadError && logged[0].code === 'STORAGE_FAILED')
 })
 
+test('what a start has to read again is bounded, however long the process before ran and however it ended', async () => {
+  let disk = new Disk()
+  const most = 100
+  const [keys, lives] = [40, 30]
+  for (let life = 0; life < lives; life++) {
+    const said: unknown[] = []
+    const log = { ...silent, info: (...all: unknown[]) => void said.push(...all) }
+    const sizes = { segmentBytes: 1e9, segmentChanges: most }
+    const store = await JournalStore.open({ files: disk, cpu, log, durability: 'fsync', ...sizes })
+    const { replayed } = said[1] as { replayed: number }
+    // One segment, and what came while the checkpoint of its end was written.
+    assert(replayed <= 2 * most, `${replayed} changes in life ${life}`)
+    for (let at = 0; at < life * 17; at++) {
+      await store.commit(
+        new Changes()
+          .put(Buffer.from(`k${at % keys}`), Buffer.from(`${life}`))
+          .delete(Buffer.from('none'))
+      )
+    }
+    disk = disk.afterKill()
+  }
+})
+
 test('space comes back: overwriting the same keys for long keeps the directory small', async () => {
   const disk = new Disk()
   const store = await openJournal(disk)
