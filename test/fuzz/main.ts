@@ -37,10 +37,9 @@ const [seed, lanes] = [Number(values.seed), Number(values.lanes)]
 const noId = 'AAAAAAAAAAAAAAAAAAAAAA'
 const env = nodeEnv({ cpu: nodeCpu() })
 
-/** Well-formed requests sent at once. */
-const burst = 30
-/** With damaged ones it is fewer: nothing more is read of a connection once one of them makes no sense. */
-const damagedBurst = 4
+/** Sent at once on a connection: well-formed ones, then damaged ones, as one that makes no sense ends it. */
+const burst = 57
+const damagedBurst = 3
 /** For answers that are due later, as of a group's members that wait for each other. */
 const patienceMs = 20
 /** How often what was made is deleted, and the broker looked at. */
@@ -79,7 +78,8 @@ async function fuzz(broker: ChildProcess): Promise<void> {
   const id = (await bystander.ask(Metadata, 12, { topics: [{ name: 't' }] })).topics[0]?.topicId
   const base = await health(broker)
   let [done, slowest, longest, most] = [0, 0, 0, 0]
-  const odd = () => strange(random, id ?? '')
+  const make = strange(id ?? '')
+  const odd = () => make(random)
   const damaged = () => {
     const original = originals[Math.floor(random.next() * originals.length)]
     return mutated(original ?? Buffer.alloc(0), random)
@@ -89,11 +89,10 @@ async function fuzz(broker: ChildProcess): Promise<void> {
     const until = Math.min(count, done + roundRequests)
     const lane = async (_: unknown, index: number) => {
       while (done < until && inTime()) {
-        done += await thrown(
-          random.next() < 0.6
-            ? Array.from({ length: burst }, odd)
-            : Array.from({ length: damagedBurst }, damaged)
-        )
+        done += await thrown([
+          ...Array.from({ length: burst }, odd),
+          ...Array.from({ length: damagedBurst }, damaged)
+        ])
         // And somebody who did nothing wrong, all the while.
         if (index === 0) slowest = Math.max(slowest, await answerMs(bystander))
       }

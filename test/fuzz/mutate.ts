@@ -97,71 +97,106 @@ const limits: Readonly<Record<string, readonly number[]>> = {
   int32: [-(2 ** 31), 2 ** 31 - 1]
 }
 
-/** A well-formed request of any API and version whose fields hold anything. */
-export function strange(random: SeededRandom, topicId: string): Buffer {
-  const pick = <T>(list: readonly T[]): T => list[Math.floor(random.next() * list.length)] as T
-  const { handler, first, last } = pick(apis)
-  const { api } = handler
-  const version = first + Math.floor(random.next() * (last - first + 1))
-  const body = of(api.request.fields)
-  // Else an answer might be due in weeks.
-  const calm = { maxWaitMs: 0, timeoutMs: pick([0, 1, 10]), rebalanceTimeoutMs: pick([0, 1, 100]) }
-  return Buffer.concat(
-    encodeRequest(api, version, { correlationId: 1, clientId: 'strange' }, { ...body, ...calm })
-  )
+/** Makes a value for a field, of anything. */
+type Maker = (random: SeededRandom) => unknown
 
-  function of(fields: Fields): { [name: string]: unknown } {
-    const here = Object.entries(fields).filter(
-      ([, { since = 0, until = Infinity }]) => version >= since && version <= until
-    )
-    return Object.fromEntries(here.map(([, field], index) => [here[index]?.[0], valueOf(field)]))
-  }
+/** Makes a well-formed request of one API and version whose fields hold anything. */
+type RequestMaker = (random: SeededRandom) => Uint8Array[]
 
-  function valueOf(field: Field): unknown {
-    const { type, element, fields = {}, nullable } = field
-    if (nullable !== undefined && version >= nullable && random.next() < 0.2) return null
-    switch (type) {
-      case 'array':
-        if (element === undefined) return []
-        return Array.from({ length: pick([0, 1, 1, 1, 2, 3]) }, () => valueOf(element))
-      case 'struct':
-        return of(fields)
-      case 'string':
-        return pick(strings)
-      case 'bytes':
-        return pick([
-          Buffer.alloc(0),
-          Buffer.from([0, 0]),
-          Buffer.from('junk'),
-          Buffer.alloc(1000, 255)
-        ])
-      case 'records':
-        return damaged(batchOf(['a', 'b', 'c'], pick(headers)))
-      case 'uuid':
-        return pick([topicId, topicId, ...uuids])
-      case 'bool':
-        return random.next() < 0.5
-      case 'opaque64':
-        return BigInt(pick([-1, 0, 1, 1000, 1001, Number.MAX_SAFE_INTEGER]))
-      case 'float64':
-        return pick([0, -1, Number.NaN, Infinity])
-      default: {
-        const [least = -Infinity, most = Infinity] = limits[type] ?? []
-        const some = type === 'int64' ? longs : numbers
-        return random.next() < 0.4
-          ? (field.default ?? 0)
-          : pick(some.filter(value => value >= least && value <= most))
+/** Makers of requests of any API and version; `topicId`: of a topic that is there. */
+export function strange(topicId: string): (random: SeededRandom) => Buffer {
+  const makers = apis.map(({ handler, first, last }) => {
+    const { api } = handler
+    return Array.from({ length: last - first + 1 }, (_, index): RequestMaker => {
+      const version = first + index
+      const body = struct(api.request.fields, version, topicId)
+      return random => {
+        // Else an answer might be due in weeks.
+        const timeoutMs = pick(random, [0, 1, 10])
+        const calm = { maxWaitMs: 0, timeoutMs, rebalanceTimeoutMs: pick(random, [0, 1, 100]) }
+        const header = { correlationId: 1, clientId: 'strange' }
+        return encodeRequest(api, version, header, Object.assign(body(random), calm))
       }
+    })
+  })
+  return random => Buffer.concat(pick(random, pick(random, makers))(random))
+}
+
+function pick<T>(random: SeededRandom, list: readonly T[]): T {
+  return list[Math.floor(random.next() * list.length)] as T
+}
+
+/** Looks at the declaration once, as a million requests are made of it. */
+function struct(
+  fields: Fields,
+  version: number,
+  topicId: string
+): (random: SeededRandom) => object {
+  const makers: [name: string, maker: Maker][] = []
+  for (const [name, field] of Object.entries(fields)) {
+    const { since = 0, until = Infinity } = field
+    if (version >= since && version <= until) makers.push([name, maker(field, version, topicId)])
+  }
+  return random => {
+    const made: { [name: string]: unknown } = {}
+    for (const [name, make] of makers) made[name] = make(random)
+    return made
+  }
+}
+
+const lengths = [0, 1, 1, 1, 2, 3]
+
+function maker(field: Field, version: number, topicId: string): Maker {
+  const { nullable } = field
+  const make = plainMaker(field, version, topicId)
+  if (nullable === undefined || version < nullable) return make
+  return random => (random.next() < 0.2 ? null : make(random))
+}
+
+function plainMaker(field: Field, version: number, topicId: string): Maker {
+  const { type, element, fields = {} } = field
+  const among = (list: readonly unknown[]) => (random: SeededRandom) => pick(random, list)
+  switch (type) {
+    case 'array': {
+      if (element === undefined) return () => []
+      const make = maker(element, version, topicId)
+      return random => Array.from({ length: pick(random, lengths) }, () => make(random))
+    }
+    case 'struct':
+      return struct(fields, version, topicId)
+    case 'string':
+      return among(strings)
+    case 'bytes':
+      return among([
+        Buffer.alloc(0),
+        Buffer.from([0, 0]),
+        Buffer.from('junk'),
+        Buffer.alloc(1000, 255)
+      ])
+    case 'records':
+      return random => damagedBatch(pick(random, batches), random)
+    case 'uuid':
+      return among([topicId, topicId, ...uuids])
+    case 'bool':
+      return random => random.next() < 0.5
+    case 'opaque64':
+      return among([-1, 0, 1, 1000, 1001, Number.MAX_SAFE_INTEGER].map(BigInt))
+    case 'float64':
+      return among([0, -1, Number.NaN, Infinity])
+    default: {
+      const [least = -Infinity, most = Infinity] = limits[type] ?? []
+      const some = (type === 'int64' ? longs : numbers).filter(n => n >= least && n <= most)
+      return random => (random.next() < 0.4 ? (field.default ?? 0) : pick(random, some))
     }
   }
+}
 
-  /** A batch, mostly with its checksum broken when it is damaged at all. */
-  function damaged(batch: Buffer): Buffer {
-    if (random.next() < 0.5) return batch
-    const copy = Buffer.from(batch)
-    copy[Math.floor(random.next() * copy.length)] = pick(nasty)
-    return random.next() < 0.8 ? copy : copy.subarray(0, Math.floor(random.next() * copy.length))
-  }
+/** A batch, mostly with its checksum broken when it is damaged at all. */
+function damagedBatch(batch: Buffer, random: SeededRandom): Buffer {
+  if (random.next() < 0.5) return batch
+  const copy = Buffer.from(batch)
+  copy[Math.floor(random.next() * copy.length)] = pick(random, nasty)
+  return random.next() < 0.8 ? copy : copy.subarray(0, Math.floor(random.next() * copy.length))
 }
 
 const headers = [
@@ -170,3 +205,5 @@ const headers = [
   { producerId: 1000n, producerEpoch: 0, baseSequence: 0, transactional: true },
   { producerId: 5n, producerEpoch: -1, baseSequence: -1 }
 ]
+
+const batches = headers.map(header => batchOf(['a', 'b', 'c'], header))
