@@ -14,6 +14,7 @@ import { Retention } from './retention.ts'
 import { connectionCount } from './limits.ts'
 import { type BrokerSaslOptions, readSasl } from './sasl/options.ts'
 import { isLoopback, Server } from './server.ts'
+import { ShiftedClock } from './shifted-clock.ts'
 
 /** What a broker is started with. All of it may be left out. */
 export interface BrokerOptions {
@@ -64,16 +65,18 @@ export async function startBroker(
   options: BrokerOptions = {}
 ): Promise<EmbeddedBroker> {
   const { host = loopback, tls, sasl } = options
+  const { store } = world
+  const env = { ...world.env, clock: new ShiftedClock(world.env.clock) }
   const cluster = new BrokerCluster({
-    ...world,
+    env,
+    store,
     dispatch: dispatchTable(options.maxVersions),
     settings: {
       autoCreateTopics: options.autoCreateTopics ?? true,
       defaultPartitions: options.defaultPartitions ?? 1,
       groups: options.groups ?? {},
       maxConnections: options.maxConnections ?? connectionCount,
-      sasl:
-        sasl === undefined ? null : readSasl(world.env, sasl, tls !== undefined || isLoopback(host))
+      sasl: sasl === undefined ? null : readSasl(env, sasl, tls !== undefined || isLoopback(host))
     }
   })
   const broker = new EmbeddedBroker(cluster, options)
@@ -82,7 +85,7 @@ export async function startBroker(
   } catch (error) {
     // Why it does not start is what the caller must hear, also when closing fails for the same reason.
     await broker.close().catch((closing: unknown) => {
-      world.env.log.warn('a broker that did not start could not be closed', { error: closing })
+      env.log.warn('a broker that did not start could not be closed', { error: closing })
     })
     throw error
   }

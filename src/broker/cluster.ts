@@ -21,6 +21,7 @@ import { spaces } from './keys.ts'
 import { keptAnswerBytes } from './limits.ts'
 import type { Partition } from './partition.ts'
 import { RequestMemory } from './request-memory.ts'
+import type { ShiftedClock } from './shifted-clock.ts'
 import { Transactions } from './transactions.ts'
 import { Authenticator } from './sasl/authentication.ts'
 import type { SaslSettings } from './sasl/options.ts'
@@ -48,7 +49,7 @@ export interface ClusterSettings {
 }
 
 export interface BrokerClusterOptions {
-  readonly env: Env
+  readonly env: Env & { readonly clock: ShiftedClock }
   readonly store: Store
   readonly dispatch: Dispatch
   readonly settings: ClusterSettings

@@ -5,13 +5,14 @@
  *   broker.control.on('Produce', { topic: 'orders', partition: 0, count: 2 }, { error: 'NOT_LEADER_OR_FOLLOWER' })
  *   const stop = broker.control.on('Fetch', request => { seen.push(request); return undefined })
  */
-import type { Clock, Timer } from '../base/env.ts'
+import type { Timer } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import { apis } from '../protocol/apis.ts'
 import { KafkaError, type KafkaErrorName } from '../protocol/errors.ts'
 import type { Api, RequestRead } from '../protocol/schema.ts'
 import { errorAnswer } from './error-answer.ts'
 import type { Context, Handler, Reply } from './handler.ts'
+import type { ShiftedClock } from './shifted-clock.ts'
 
 /** A request as a rule sees it. */
 export interface SeenRequest {
@@ -82,16 +83,22 @@ export interface Control {
   on(api: string, filter: Filter, fault: Fault): () => void
   /** Removes every rule. What is under way is not touched. */
   clear(): void
+  /**
+   * So much time passes at once for the broker, by every clock it has: sessions run out, records grow old, idle connections
+   * end, what was delayed comes, all before this returns. It goes on from there, and never back.
+   * @throws PlayheadError INVALID_ARGUMENT when `ms` is not a finite number of at least 0.
+   */
+  advance(ms: number): void
 }
 
 /** The rules in force, and what they do to a request. */
 export class Faults implements Control {
-  readonly #clock: Clock
+  readonly #clock: ShiftedClock
   readonly #topicName: (id: string) => string | undefined
   readonly #rules = new Map<string, Set<Rule>>()
   readonly #timers = new Set<Timer>()
 
-  constructor(clock: Clock, topicName: (id: string) => string | undefined) {
+  constructor(clock: ShiftedClock, topicName: (id: string) => string | undefined) {
     this.#clock = clock
     this.#topicName = topicName
   }
@@ -110,6 +117,13 @@ export class Faults implements Control {
 
   clear(): void {
     this.#rules.clear()
+  }
+
+  advance(ms: number): void {
+    if (!Number.isFinite(ms) || ms < 0) {
+      throw new PlayheadError('INVALID_ARGUMENT', `time does not pass by ${ms} ms`)
+    }
+    this.#clock.advance(ms)
   }
 
   /** Whether a rule may see the next request, and keep it. */

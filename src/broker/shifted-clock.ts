@@ -1,4 +1,4 @@
-/** The broker's time, which a test may push on: what was to happen in the time that is skipped happens at once. */
+/** The broker's time, which a test may push on: what was to happen in the time that is skipped happens there and then. */
 import type { Clock, Timer } from '../base/env.ts'
 
 export class ShiftedClock implements Clock {
@@ -37,12 +37,15 @@ export class ShiftedClock implements Clock {
     return this.#clock.soon(fire)
   }
 
-  /** It is so much later from now on; what is due by then fires soon, what was due first first. */
+  /** It is so much later from now on; what is due by then fires before this returns, what was due first first. */
   advance(ms: number): void {
     this.#aheadMs += ms
     const now = this.monotonic()
     for (const alarm of [...this.#alarms].sort((a, b) => a.dueMs - b.dueMs)) {
-      alarm.wait(this.#clock, Math.max(0, alarm.dueMs - now))
+      // One before it may have cancelled it.
+      if (!this.#alarms.has(alarm)) continue
+      if (alarm.dueMs > now) alarm.wait(this.#clock, alarm.dueMs - now)
+      else alarm.ring()
     }
   }
 }
@@ -60,6 +63,11 @@ class Alarm {
   wait(clock: Clock, delayMs: number): void {
     this.#timer?.cancel()
     this.#timer = clock.after(delayMs, this.#fire)
+  }
+
+  ring(): void {
+    this.stop()
+    this.#fire()
   }
 
   stop(): void {
