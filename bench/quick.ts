@@ -29,6 +29,7 @@ const mebibyte = 1024 * 1024
 const recordCount = 100_000
 /** A case's turn. */
 const turnMs = 150
+const questionCount = 200
 
 const batches: Buffer[] = []
 const decoded = build(values, 16 * 1024, mebibyte, batch => batches.push(Buffer.from(batch)))
@@ -50,8 +51,8 @@ function encode(): number {
   return build(values, 16 * 1024, mebibyte, batch => (sum += batch.length))
 }
 
-/** The other end of a bare socket: it takes `takes` bytes at a time, and gives `gives` for them. */
-async function barePeer(takes: number, gives: Buffer) {
+/** The other end of a bare socket takes `takes` bytes and gives `gives` for them; an exchange is `times` of that. */
+async function barePeer(takes: number, gives: Buffer, times = 1) {
   const server = net.createServer(socket => {
     let missing = takes
     socket.setNoDelay(true)
@@ -66,7 +67,7 @@ async function barePeer(takes: number, gives: Buffer) {
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const socket = net.connect((server.address() as net.AddressInfo).port, '127.0.0.1')
   socket.setNoDelay(true)
-  const received = Buffer.alloc(gives.length)
+  const received = Buffer.alloc(gives.length * times)
   let filled = 0
   let whole: () => void = () => {}
   socket.on('data', chunk => {
@@ -118,17 +119,17 @@ async function consume(): Promise<number> {
   return count
 }
 
+/** Many at once: one after the other would measure how the machine schedules. */
 async function ask(): Promise<number> {
-  for (let i = 0; i < 50; i++) {
-    await kafka.cluster.request(Metadata, { topics: [] }, { to: 'any' })
-  }
-  return 50
+  const one = () => kafka.cluster.request(Metadata, { topics: [] }, { to: 'any' })
+  await Promise.all(Array.from({ length: questionCount }, one))
+  return questionCount
 }
 
 const reading = await barePeer(1, answer)
 const writing = await barePeer(mebibyte, Buffer.alloc(1))
-const asking = await barePeer(32, Buffer.alloc(64))
-const question = Buffer.alloc(32)
+const asking = await barePeer(32, Buffer.alloc(64), questionCount)
+const questions = Buffer.alloc(32 * questionCount)
 
 const cases: readonly (readonly [Case, Case])[] = [
   [
@@ -156,7 +157,7 @@ const cases: readonly (readonly [Case, Case])[] = [
     {
       name: 'read bare from a socket',
       run: async () => {
-        await reading.exchange(question.subarray(0, 1))
+        await reading.exchange(Buffer.alloc(1))
         sum += bareRead(reading.received)
         return decoded
       }
@@ -178,8 +179,8 @@ const cases: readonly (readonly [Case, Case])[] = [
     {
       name: 'ask bare',
       run: async () => {
-        for (let i = 0; i < 50; i++) await asking.exchange(question)
-        return 50
+        await asking.exchange(questions)
+        return questionCount
       }
     }
   ]
