@@ -6,6 +6,8 @@
  * Callbacks, not promises, where an event comes from outside: an event is one call into one node.
  */
 
+import type { PlayheadError } from './error.ts'
+
 /** Everything a part of Playhead may ask of the world outside. */
 export interface Env {
   /** Time and timers. */
@@ -74,12 +76,26 @@ export interface ListenAddress {
 
 /** What Node's TLS takes, by its own names; verification is only ever off by `insecure`. */
 export interface TlsOptions {
-  /** Certificates of authorities to trust, PEM. Default: those that come with Node. */
+  /**
+   * Certificates of authorities to trust, PEM. Default: those that come with Node. A broker that has some wants each
+   * client to show a certificate that they signed.
+   */
   readonly ca?: string | Uint8Array | readonly (string | Uint8Array)[]
   /** This side's certificate chain, PEM. */
   readonly cert?: string | Uint8Array
   /** The certificate's private key, PEM. */
   readonly key?: string | Uint8Array
+  /** The same as files. They may change: new connections use what is in them then. */
+  readonly caFile?: string | readonly string[]
+  /** File of this side's certificate chain. */
+  readonly certFile?: string
+  /** File of the certificate's private key. */
+  readonly keyFile?: string
+  /**
+   * Told when changed files were read: null, they are in use; an error, they cannot be used and those from before stay
+   * in use. Said in the log too.
+   */
+  readonly onReload?: (error: PlayheadError | null) => void
   /** Of the key, when it is encrypted. */
   readonly passphrase?: string
   /** The name that the certificate must be for. Default: the host that is dialled. */

@@ -50,7 +50,8 @@ const loopback = '127.0.0.1'
 
 /** Whether clients have to show who they are: by SASL, or by a certificate. */
 export function asksWho({ sasl, tls }: BrokerOptions): boolean {
-  return sasl !== undefined || (tls?.ca !== undefined && tls.insecure !== true)
+  const authorities = tls?.ca ?? tls?.caFile
+  return sasl !== undefined || (authorities !== undefined && tls?.insecure !== true)
 }
 
 export interface World {

@@ -4,6 +4,7 @@
  */
 
 import { PlayheadError } from '../base/error.ts'
+import { TlsOptionsError, identityAdvice, languageAdvice, optionsAdvice } from './tls-failure.ts'
 
 /** What to do about it, for the codes that people meet. */
 const advice = new Map([
@@ -18,8 +19,14 @@ const advice = new Map([
   ['EADDRINUSE', 'another process listens there: choose another port, or 0 for a free one'],
   ['EADDRNOTAVAIL', 'this machine has no such address'],
   ['EACCES', 'not permitted: ports below 1024 need a right'],
-  ['ERR_SSL_WRONG_VERSION_NUMBER', 'the peer does not speak TLS on this port'],
-  ['ERR_SSL_PACKET_LENGTH_TOO_LONG', 'the peer does not speak TLS on this port']
+  [
+    'ERR_SSL_WRONG_VERSION_NUMBER',
+    'the peer does not speak TLS on this port: dial the one that does, or leave `tls` away'
+  ],
+  [
+    'ERR_SSL_PACKET_LENGTH_TOO_LONG',
+    'the peer does not speak TLS on this port: dial the one that does, or leave `tls` away'
+  ]
 ])
 
 /** The connection was never open. `secure`: it was to be TLS. */
@@ -32,8 +39,9 @@ export function connectFailure(
   if (cause instanceof PlayheadError) return cause
   if (isAboutIdentity(cause)) return identityFailure(host, port, cause)
   const what = `cannot connect to ${place(host, port)}`
-  if (/^ERR_(OSSL|CRYPTO)/.test(codeOf(cause) ?? '')) {
-    return new PlayheadError('INVALID_ARGUMENT', `${what}: TLS options: ${why(cause)}`, { cause })
+  if (secure && isAboutOptions(cause)) {
+    const told = optionsAdvice(codeOf(cause) ?? '') ?? why(cause)
+    return new PlayheadError('INVALID_ARGUMENT', `${what}: TLS options: ${told}`, { cause })
   }
   const cutInHandshake = secure && codeOf(cause) === 'ECONNRESET'
   const reason = cutInHandshake
@@ -61,7 +69,7 @@ export function connectionLoss(host: string, port: number, cause: Error): Playhe
 export function listenFailure(host: string, port: number, cause: Error): PlayheadError {
   return new PlayheadError(
     'INVALID_ARGUMENT',
-    `cannot listen at ${place(host, port)}: ${why(cause)}`,
+    `cannot listen at ${place(host, port)}: ${optionsAdvice(codeOf(cause) ?? '') ?? why(cause)}`,
     {
       cause
     }
@@ -71,7 +79,7 @@ export function listenFailure(host: string, port: number, cause: Error): Playhea
 function identityFailure(host: string, port: number, cause: Error): PlayheadError {
   return new PlayheadError(
     'AUTHENTICATION_FAILED',
-    `TLS with ${place(host, port)} refused: ${why(cause)}. Check \`ca\`, \`servername\`, \`cert\` and \`key\``,
+    `TLS with ${place(host, port)} refused: ${identityAdvice(codeOf(cause) ?? '', cause) ?? `${why(cause)}. Check \`ca\`, \`servername\`, \`cert\` and \`key\``}`,
     { cause }
   )
 }
@@ -81,11 +89,21 @@ function isAboutIdentity(error: Error): boolean {
   return /CERT|_CA$|VERIFY|_CRL|ISSUER|ALTNAME|SUBJECT|ACCESS_DENIED/.test(codeOf(error) ?? '')
 }
 
+/** Nothing was dialled: what we were given cannot be used. */
+function isAboutOptions(error: Error): boolean {
+  const code = codeOf(error)
+  return code === undefined
+    ? error instanceof TlsOptionsError
+    : /^ERR_(OSSL|CRYPTO|MISSING_PASS|INVALID_ARG)/.test(code)
+}
+
 function why(error: Error): string {
   // Node tries every address of a name, and then its message is empty and the first one's says it.
   const first: unknown = error instanceof AggregateError ? error.errors[0] : undefined
   const code = codeOf(error)
   const text = error.message || (first instanceof Error ? first.message : '') || 'no reason given'
+  const told = code === undefined ? undefined : languageAdvice(code)
+  if (told !== undefined) return told
   const help = code === undefined ? undefined : advice.get(code)
   if (help !== undefined) return `${code}, ${help}`
   return code === undefined || text.includes(code) ? text : `${code}, ${text}`

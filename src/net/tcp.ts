@@ -19,11 +19,11 @@ import type {
   Log,
   Net,
   Socket,
-  SocketHandler,
-  TlsOptions
+  SocketHandler
 } from '../base/env.ts'
 import { connectFailure, connectionLoss, listenFailure } from './failure.ts'
 import { highWaterBytes, lingerMs } from './limits.ts'
+import { Credentials, asksClients, credentialsOf } from './tls.ts'
 
 /**
  * For all plain sockets of a net. 1 MiB frames copied out, CPU ms/GB, medians of five runs on a busy machine (Node 20,
@@ -105,7 +105,7 @@ function dial(
     const servername = tlsOptions.servername ?? (net.isIP(host) === 0 ? host : undefined)
     return tls.connect({
       ...how,
-      secureContext: secureContext(tlsOptions),
+      secureContext: credentialsOf(tlsOptions, log).context,
       // Said even when true: otherwise NODE_TLS_REJECT_UNAUTHORIZED=0 would switch it off.
       rejectUnauthorized: !insecure,
       ...(servername === undefined ? {} : { servername })
@@ -181,58 +181,29 @@ async function listen(
 function startServer(at: ListenAddress, accepted: (raw: net.Socket) => void, log: Log): net.Server {
   const how = { noDelay: true, keepAlive: true, keepAliveInitialDelay: keepAliveMs }
   if (at.tls === undefined) return net.createServer({ ...how, pauseOnConnect: true }, accepted)
+  const { tls: options } = at
   let server: tls.Server
   try {
+    const credentials = new Credentials(options)
     server = tls.createServer({
       ...how,
-      ...credentials(at.tls),
+      ...credentials.pems,
       handshakeTimeout: handshakeMs,
-      // Authorities for clients' certificates mean that clients must have one.
-      requestCert: at.tls.ca !== undefined,
-      rejectUnauthorized: at.tls.insecure !== true
+      requestCert: asksClients(options),
+      rejectUnauthorized: options.insecure !== true
+    })
+    // Before the listener by which Node begins the handshake: that one is the first with a new certificate.
+    server.prependListener('connection', () => {
+      if (credentials.refresh(log)) server.setSecureContext(credentials.pems)
     })
   } catch (error) {
     throw listenFailure(at.host, at.port, error as Error)
   }
   server.on('secureConnection', accepted)
   server.on('tlsClientError', (error, raw) =>
-    log.debug('TLS handshake of a client failed', { host: raw.remoteAddress, error })
+    log.info('TLS handshake of a client failed', { host: raw.remoteAddress, error })
   )
   return server
-}
-
-const contexts = new WeakMap<TlsOptions, tls.SecureContext>()
-
-/** Parsing certificates takes milliseconds: once per options object, not per connection. */
-function secureContext(options: TlsOptions): tls.SecureContext {
-  const known = contexts.get(options)
-  if (known !== undefined) return known
-  const made = tls.createSecureContext(credentials(options))
-  contexts.set(options, made)
-  return made
-}
-
-function credentials(options: TlsOptions): {
-  ca?: (string | Buffer)[]
-  cert?: string | Buffer
-  key?: string | Buffer
-  passphrase?: string
-} {
-  const { ca, cert, key, passphrase } = options
-  return {
-    ...(ca === undefined ? {} : { ca: (isList(ca) ? ca : [ca]).map(pem) }),
-    ...(cert === undefined ? {} : { cert: pem(cert) }),
-    ...(key === undefined ? {} : { key: pem(key) }),
-    ...(passphrase === undefined ? {} : { passphrase })
-  }
-}
-
-function isList(ca: NonNullable<TlsOptions['ca']>): ca is readonly (string | Uint8Array)[] {
-  return Array.isArray(ca)
-}
-
-function pem(bytes: string | Uint8Array): string | Buffer {
-  return typeof bytes === 'string' ? bytes : Buffer.from(bytes)
 }
 
 const nothing = new Uint8Array(0)

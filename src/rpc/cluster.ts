@@ -383,6 +383,7 @@ export class Cluster implements Rpc {
     if (this.#closed) return
     const { host, port } = link.address
     this.env.log.debug('trouble with a broker', { node: link.node, host, port, error })
+    this.#keeper.trouble = error
     this.#coordinators.forgetNode(link.node)
     // Before the first answer there is nothing to be out of date.
     if (this.metadata.at > -Infinity) this.stale(error.message)

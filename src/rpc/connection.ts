@@ -400,15 +400,30 @@ export class Connection implements Carrier {
   #closed(error: Error | undefined): void {
     this.#resolveGone()
     if (this.#state === 'closed') return this.#timer?.cancel()
-    const cut = this.#splitter.withinFrame ? ' within an answer' : ''
-    const why = error ?? new Error('the broker ended it')
-    this.destroy(
-      why instanceof PlayheadError && !cut
-        ? why
-        : new PlayheadError('CONNECTION_LOST', `${this.place}: ${why.message}${cut}`, {
-            cause: why
-          })
-    )
+    const cause = error ?? new Error('the broker ended it')
+    const known = cause instanceof PlayheadError
+    if (known && cause.code !== 'CONNECTION_LOST') return this.destroy(cause)
+    const cut = this.#splitter.withinFrame
+    const hint = cut ? ' within an answer' : this.#hint()
+    if (known && hint === '') return this.destroy(cause)
+    const retriable = known && !cut && cause.retriable
+    const message = `${this.place}: ${cause.message}${hint}`
+    this.destroy(new PlayheadError('CONNECTION_LOST', message, { cause, retriable }))
+  }
+
+  /** Brokers say nothing to who speaks plain text where TLS is spoken, or asks before saying who it is. */
+  #hint(): string {
+    const { sasl } = this.#options
+    if (this.#state === 'opening' && this.#answeredAt < 0 && this.address.tls === undefined) {
+      return '. It answered nothing: is this port for TLS (`tls`)?'
+    }
+    if (this.#state === 'opening' && this.#answeredAt < 0 && this.address.tls?.insecure !== true) {
+      return '. It answered nothing: does it take the certificate of this side (`cert`, `key`)?'
+    }
+    if (this.#state === 'ready' && !this.proven && sasl === null) {
+      return '. It answered nothing but ApiVersions: does it want to know who you are (`sasl`)?'
+    }
+    return ''
   }
 
   /** Nothing but the opening was written: so whoever waits for this connection may safely try again. */

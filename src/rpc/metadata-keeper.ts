@@ -53,6 +53,8 @@ interface Round {
 
 export class MetadataKeeper {
   value: Metadata = noMetadata
+  /** The newest trouble with any broker, since one answered: what to say when the time is up. */
+  trouble: PlayheadError | undefined
   readonly #world: KeeperWorld
   readonly #watched = new Set<string>()
   readonly #found = new Set<string>()
@@ -91,7 +93,8 @@ export class MetadataKeeper {
     if (known) return known
     const options = { deadline, signals: [this.#world.closing, signal] }
     return await retrying(this.#world.env, options, async attempt => {
-      const metadata = await orAbort(this.#refresh([name]), signal)
+      const shared = orAbort(this.#refresh([name]), signal)
+      const metadata = await this.#until(deadline, shared, `metadata of topic '${name}'`)
       const topic = metadata.topics.get(name)
       if (topic) {
         this.#found.add(name)
@@ -102,6 +105,20 @@ export class MetadataKeeper {
       const unknown = error.code === 'UNKNOWN_TOPIC' && attempt >= unknownAnswers
       if (!error.retriable || unknown) throw unknownTopic(name, error)
       return new Again(error)
+    })
+  }
+
+  /** Shared work goes on for the others when one's time is up. */
+  #until<T>(deadline: number, work: Promise<T>, what: string): Promise<T> {
+    const { clock } = this.#world.env
+    return new Promise((resolve, reject) => {
+      const timer = clock.after(Math.max(0, deadline - clock.monotonic()), () => {
+        const cause = this.trouble
+        const code = cause?.code ?? 'TIMED_OUT'
+        const message = `${what}: not within the time given${cause ? `: ${cause.message}` : ''}`
+        reject(new PlayheadError(code, message, { retriable: true, cause }))
+      })
+      work.then(resolve, reject).finally(() => timer.cancel())
     })
   }
 
@@ -217,7 +234,9 @@ export class MetadataKeeper {
     })
     try {
       // In version 0 an empty list means all topics.
-      return await rpc.request(MetadataApi, body, { to: 'any', timeoutMs, minVersion: 1 })
+      const answer = await rpc.request(MetadataApi, body, { to: 'any', timeoutMs, minVersion: 1 })
+      this.trouble = undefined
+      return answer
     } catch (error) {
       if (error instanceof PlayheadError && isPassing(error)) return new Again(error)
       throw error

@@ -100,6 +100,18 @@ test('a topic that is being made is waited for; one that is not there is not', a
   })
 })
 
+test("a topic's deadline is kept although the question goes on for others, and says what the trouble is", async () => {
+  await story(1, {}, async (world, cluster) => {
+    await world.brokers[0]?.die()
+    const begun = world.clock.monotonic()
+    await assert.rejects(
+      cluster.topic('t', { timeoutMs: 700 }),
+      /not within the time given: .*b0:9092/
+    )
+    assert.equal(Math.round(world.clock.monotonic() - begun), 700)
+  })
+})
+
 test('a hanging broker does not keep the metadata from being asked of another', async () => {
   await story(2, { bootstrap: ['b0:9092', 'b1:9092'] }, async (world, cluster) => {
     await cluster.refresh()
