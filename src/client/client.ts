@@ -29,7 +29,7 @@ export class Client implements AsyncDisposable {
 
   /** A consumer: in a group, or of the partitions that it is given. Joins when its first record is asked for. */
   consumer<K = Buffer, V = Buffer>(options: ConsumerOptions<K, V>): Consumer<K, V> {
-    return new Consumer(this.cluster, options)
+    return new Consumer(this.cluster, options, () => this.producer())
   }
 
   /** Topics, groups, offsets, and the rewinding of live groups. Needs no close of its own. */

@@ -3,6 +3,7 @@
  * when the group asks for it back: nothing more is delivered, what runs may end, what was processed is committed, then
  * it is let go. Or at once, when it is lost.
  */
+import type { Clock } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
 import { encodeCommit } from '../../protocol/embedded/rewind-envelope.ts'
 import type { TransactionOffsets } from '../transaction-offsets.ts'
@@ -22,6 +23,7 @@ export interface PartitionLag extends TopicPartition {
 }
 
 export interface AssignmentHost {
+  readonly clock: Clock
   readonly settings: Settings
   readonly events: Events
   readonly commits: Commits | null
@@ -93,7 +95,11 @@ export class Assignment {
       this.#host.forget(playhead)
     }
     this.#host.wake()
+    const hurry = this.#host.clock.after(settings.revokeWaitMs, () => {
+      for (const playhead of playheads) playhead.hurry()
+    })
     await Promise.all(playheads.map(playhead => playhead.free()))
+    hurry.cancel()
     const ours = playheads.filter(playhead => playhead.alive)
     if (commits !== null) {
       if (settings.autoCommit) commits.wantProcessed(ours)

@@ -28,6 +28,7 @@ import {
 import { Parts } from './parts.ts'
 import { BatchReader, type PollOptions, PollReader, RecordReader } from './readers.ts'
 import type { ConsumerBatch, ConsumerRecord } from './record.ts'
+import type { LetterSender } from './retries.ts'
 import { type Handler, Runner, type RunOptions } from './run.ts'
 
 /** How long closing may take. */
@@ -43,6 +44,7 @@ export interface CloseOptions {
 export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerRecord<K, V>> {
   readonly #parts: Parts<K, V>
   readonly #poller: PollReader<K, V>
+  readonly #sender: () => LetterSender
   readonly #closing = new AbortController()
   #runner: Runner<K, V> | null = null
   #unwatch: (() => void) | null = null
@@ -50,7 +52,12 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
   #closed: Promise<void> | null = null
 
   /** Throws INVALID_ARGUMENT. Made by `kafka.consumer(options)`. */
-  constructor(cluster: Cluster, options: ConsumerOptions<K, V>) {
+  constructor(
+    cluster: Cluster,
+    options: ConsumerOptions<K, V>,
+    sender: () => LetterSender = noSender
+  ) {
+    this.#sender = sender
     const settings = settingsOf(options as ConsumerOptions<never, never>)
     const host = { closing: this.#closing.signal, asked: () => this.#asked() }
     this.#parts = new Parts<K, V>(cluster, settings, host)
@@ -70,8 +77,10 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
   }
 
   /** Calls `handler` for each record until the consumer is closed, `signal` fires, or a handler rejects. */
-  async run(handler: Handler<K, V>, options: RunOptions = {}): Promise<void> {
-    this.#runner = new Runner(this.#parts.delivery, handler, options)
+  async run(handler: Handler<K, V>, options: RunOptions<K, V> = {}): Promise<void> {
+    const { delivery, settings } = this.#parts
+    const world = { group: settings.group, sender: this.#sender }
+    this.#runner = new Runner(delivery, handler, options, world)
     await this.#runner.run(options.signal)
   }
 
@@ -319,4 +328,8 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
   #checkOpen(): void {
     if (this.#closed !== null) throw new PlayheadError('CLOSED', 'the consumer is closed')
   }
+}
+
+function noSender(): never {
+  throw invalid('this consumer can send no dead letters to a topic: give a function')
 }

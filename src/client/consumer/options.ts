@@ -125,6 +125,11 @@ export interface GroupOptions<K = Buffer, V = Buffer> extends CommonOptions<K, V
   readonly rewindHandlerWaitMs?: number
   /** The group that rewinds are written to. Default: the group's name and '.rewind'. */
   readonly ledger?: string
+  /**
+   * How long what is in hand of a partition that has to be given up holds that up before its signal fires; it is waited
+   * for until the group's patience ends. Default 5,000.
+   */
+  readonly revokeWaitMs?: number
   /** A record or batch that is in hand for longer makes the member leave its group. Default 300,000. */
   readonly maxProcessingMs?: number
   /**
@@ -175,6 +180,7 @@ export interface Settings {
   /** Null: whatever suits the group. */
   readonly assignors: readonly AssignorChoice[] | null
   readonly heartbeatIntervalMs: number
+  readonly revokeWaitMs: number
   readonly maxProcessingMs: number
   readonly sessionTimeoutMs: number
   /** Null: this consumer cannot be rewound. */
@@ -234,6 +240,7 @@ export function settingsOf(options: ConsumerOptions<never, never>): Settings {
       of.heartbeatIntervalMs ?? Math.min(1_000, Math.ceil((of.sessionTimeoutMs ?? 45_000) / 3)),
       1
     ),
+    revokeWaitMs: atLeast('revokeWaitMs', of.revokeWaitMs ?? 5_000, 0),
     maxProcessingMs: atLeast('maxProcessingMs', of.maxProcessingMs ?? 300_000, 1),
     sessionTimeoutMs: atLeast('sessionTimeoutMs', of.sessionTimeoutMs ?? 45_000, 1),
     rewind: group === undefined || of.rewindable === false ? null : rewindSettings(group, of)

@@ -209,6 +209,7 @@ export class Parts<K, V> {
 
   #makeAssignment(): Assignment {
     return new Assignment({
+      clock: this.cluster.env.clock,
       settings: this.settings,
       events: this.events,
       commits: this.commits,

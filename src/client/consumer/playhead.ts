@@ -240,6 +240,11 @@ export class Playhead implements TopicPartition {
     this.#host.fetchingChanged(this)
   }
 
+  /** It is being given up, and that has waited long enough: what runs should end, and is still heard. */
+  hurry(): void {
+    this.#controller?.abort(new JumpedError(this, 'revoked'))
+  }
+
   /** The end. `lost`: another may have it by now, so what runs works for nothing. */
   end(lost: boolean): void {
     if (this.state === 'gone') return
@@ -362,11 +367,16 @@ export class JumpedError extends Error {
   readonly topic: string
   /** The partition's number, from 0. */
   readonly partition: number
-  /** What moved the position; 'lost': the partition is another member's now. */
-  readonly why: JumpReason | 'lost'
+  /** What moved the position; 'lost': the partition is another member's now; 'revoked': it is about to be. */
+  readonly why: JumpReason | 'lost' | 'revoked'
 
-  constructor(at: TopicPartition, why: JumpReason | 'lost') {
-    const what = why === 'lost' ? 'was lost to another member' : `jumped (${why})`
+  constructor(at: TopicPartition, why: JumpReason | 'lost' | 'revoked') {
+    const what =
+      why === 'lost'
+        ? 'was lost to another member'
+        : why === 'revoked'
+          ? 'is to be given up'
+          : `jumped (${why})`
     super(
       `${at.topic}[${at.partition}] ${what}: this record will be delivered again, or is not wanted`
     )

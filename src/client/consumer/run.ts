@@ -8,22 +8,36 @@ import type { Delivery, Reader } from './delivery.ts'
 import { invalid } from './options.ts'
 import type { Playhead } from './playhead.ts'
 import type { Batch, ConsumerRecord } from './record.ts'
+import { type DeadLetters, type HandlerRetries, Retries, type RetriesHost } from './retries.ts'
 
 /** What a handler gets beside the record. */
 export interface HandlerContext {
-  /** Fires when the record's partition jumped or was lost: what the handler does is no longer wanted. */
+  /**
+   * Fires when the record's partition jumped or was lost: what the handler does is no longer wanted. And when it is being
+   * given up and the handler has held that up for `revokeWaitMs`: it may still end, but should soon. What it rejects
+   * with after that is nobody's concern: the record comes again, here or elsewhere.
+   */
   readonly signal: AbortSignal
+  /** How often the handler has been called for this record, this time included. */
+  readonly attempt: number
 }
 
-/** What it rejects with ends `run`, which rejects with the same. The record is not processed: it comes again. */
+/**
+ * What it rejects with is tried again as `retry` says, then given to `deadLetters`; without them it ends `run`, which
+ * rejects with the same. The record is not processed then: it comes again.
+ */
 export type Handler<K, V> = (record: ConsumerRecord<K, V>, context: HandlerContext) => unknown
 
 /** How many handlers run at once, and in what order. */
-export interface RunOptions {
+export interface RunOptions<K = Buffer, V = Buffer> {
   /** Handlers at a time. Default 1. */
   readonly concurrency?: number
   /** Default 'partition'. Records without a key have no order among each other with 'key'. */
   readonly order?: 'partition' | 'key'
+  /** How often a handler that fails is called again for its record, which others of its order wait for. Default: never. */
+  readonly retry?: HandlerRetries
+  /** Where a record goes whose handler has failed for the last time. Default: nowhere; `run` ends. */
+  readonly deadLetters?: DeadLetters<K, V>
   /** Ends `run` once the handlers that run have ended. */
   readonly signal?: AbortSignal
 }
@@ -37,6 +51,7 @@ export class Runner<K, V> implements Reader {
   readonly #handler: Handler<K, V>
   readonly #concurrency: number
   readonly #byKey: boolean
+  readonly #retries: Retries<K, V>
   /** When each running handler began. */
   readonly #began = new Map<symbol, number>()
   /** Partitions with a running handler, of whichever of their playheads. */
@@ -51,8 +66,13 @@ export class Runner<K, V> implements Reader {
   readonly #finished: Promise<void>
   #finish: () => void = () => {}
 
-  constructor(delivery: Delivery<K, V>, handler: Handler<K, V>, options: RunOptions) {
-    const { concurrency = 1, order = 'partition' } = options
+  constructor(
+    delivery: Delivery<K, V>,
+    handler: Handler<K, V>,
+    options: RunOptions<K, V>,
+    world: Omit<RetriesHost, 'random'>
+  ) {
+    const { concurrency = 1, order = 'partition', retry, deadLetters } = options
     if (!Number.isInteger(concurrency) || concurrency < 1) {
       throw invalid('concurrency is a positive integer')
     }
@@ -60,6 +80,8 @@ export class Runner<K, V> implements Reader {
     this.#handler = handler
     this.#concurrency = concurrency
     this.#byKey = order === 'key'
+    const host = { ...world, random: delivery.env.random }
+    this.#retries = new Retries(host, retry, deadLetters)
     this.#finished = new Promise(resolve => (this.#finish = resolve))
   }
 
@@ -91,6 +113,7 @@ export class Runner<K, V> implements Reader {
       await this.#dispatch()
     } finally {
       while (this.#active > 0) await this.#slot()
+      await this.#retries.close()
       this.#over = true
       signal?.removeEventListener('abort', stop)
       this.#finish()
@@ -190,12 +213,13 @@ export class Runner<K, V> implements Reader {
       if (record === undefined) break
       playhead.position = record.offset + 1
       this.#delivery.handedOut(now)
+      let done = false
       try {
-        await this.#handle(playhead, record, now)
-      } catch (error) {
-        this.#redeliver(playhead, epoch, record.offset)
-        throw error
+        done = await this.#see(playhead, record, now)
+      } finally {
+        if (!done) this.#redeliver(playhead, epoch, record.offset)
       }
+      if (!done) return
       playhead.report(epoch, record.offset + 1, record.leaderEpoch)
     }
     if (playhead.epoch !== epoch) return
@@ -205,19 +229,69 @@ export class Runner<K, V> implements Reader {
     }
   }
 
-  #handle(playhead: Playhead, record: ConsumerRecord<K, V>, now: number): unknown {
+  /** Has the record handled. False: it is no longer wanted here, or not now. Rejects when that fails for good. */
+  #see(
+    playhead: Playhead,
+    record: ConsumerRecord<K, V>,
+    now: number,
+    attempt = 1
+  ): boolean | Promise<boolean> {
+    const { signal } = playhead
     const id = Symbol()
     this.#began.set(id, now)
-    const { signal } = playhead
-    const context: HandlerContext = { signal }
+    const failed = (error: unknown): boolean | Promise<boolean> => {
+      this.#began.delete(id)
+      return signal.aborted ? false : this.#afterFailure(playhead, record, error, attempt)
+    }
+    let result: unknown
     try {
-      const result = this.#handler(record, context)
-      if (result instanceof Promise) return result.finally(() => this.#began.delete(id))
-      this.#began.delete(id)
-      return result
+      result = this.#handler(record, { signal, attempt })
     } catch (error) {
+      return failed(error)
+    }
+    if (!isThenable(result)) {
       this.#began.delete(id)
-      throw error
+      return true
+    }
+    return Promise.resolve(result).then(() => {
+      this.#began.delete(id)
+      return true
+    }, failed)
+  }
+
+  async #afterFailure(
+    playhead: Playhead,
+    record: ConsumerRecord<K, V>,
+    error: unknown,
+    attempts: number
+  ): Promise<boolean> {
+    const waitMs = this.#retries.waitMs(error, attempts)
+    if (waitMs === undefined) {
+      await this.#retries.giveUp({ record, error, attempts })
+      return true
+    }
+    if (!(await this.#waited(playhead, waitMs))) return false
+    return await this.#see(playhead, record, this.#delivery.env.clock.monotonic(), attempts + 1)
+  }
+
+  /** Waits; false as soon as the partition jumps or goes, or no handler is called any more. */
+  async #waited(playhead: Playhead, ms: number): Promise<boolean> {
+    const delivery = this.#delivery
+    const { clock } = delivery.env
+    const { signal } = playhead
+    const until = clock.monotonic() + ms
+    const look = (): void => delivery.wake()
+    signal.addEventListener('abort', look)
+    try {
+      while (!signal.aborted && !this.#stopping && !delivery.closed) {
+        if (playhead.state === 'revoking') return false
+        const leftMs = until - clock.monotonic()
+        if (leftMs <= 0) return true
+        await delivery.wait(leftMs)
+      }
+      return false
+    } finally {
+      signal.removeEventListener('abort', look)
     }
   }
 
@@ -284,8 +358,7 @@ export class Runner<K, V> implements Reader {
       if (before !== undefined) await before
       // A jump or a failure came while it waited for the one before of its key.
       if (playhead.epoch !== progress.epoch || this.#failure !== undefined) return
-      await this.#handle(playhead, record, this.#delivery.env.clock.monotonic())
-      item.done = true
+      item.done = await this.#see(playhead, record, this.#delivery.env.clock.monotonic())
     }
     const done = work()
       .catch((error: unknown) => this.#failed(error))
@@ -308,6 +381,10 @@ export class Runner<K, V> implements Reader {
     const first = progress.firstUndone
     if (first !== undefined) this.#redeliver(playhead, progress.epoch, first)
   }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value
 }
 
 function keyText({ topic, partition, key }: ConsumerRecord<unknown, unknown>): string | undefined {

@@ -84,12 +84,14 @@ export abstract class RecordView<Source extends RecordSource = RecordSource> {
     return { topic, partition, offset, timestamp, key, value, headers }
   }
 
-  protected keyBytes(): Buffer | null {
+  /** The key as it was sent; null: none. */
+  keyBytes(): Buffer | null {
     const { keyStart, keyLength } = this
     return keyLength < 0 ? null : this.source.payload.subarray(keyStart, keyStart + keyLength)
   }
 
-  protected valueBytes(): Buffer | null {
+  /** The value as it was sent; null: none. */
+  valueBytes(): Buffer | null {
     const { valueStart, valueLength } = this
     return valueLength < 0
       ? null
