@@ -1,5 +1,8 @@
 /** Members of classic groups against a real Kafka: among themselves, and beside Java's. */
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { PlayheadError } from '../../src/base/error.ts'
 import { describeGroups } from '../../src/client/admin/groups.ts'
@@ -11,7 +14,8 @@ import type { Cluster } from '../../src/rpc/cluster.ts'
 import { Reading } from './background.ts'
 import { kafka } from './cluster.ts'
 import { addPartitions, connect, createTopic, numbered, produce } from './consumed.ts'
-import { consoleConsumer, eventually } from './rewind/team.ts'
+import { type javaAssignors, JavaMembers } from './mixed/java-members.ts'
+import { eventually } from './rewind/team.ts'
 
 const cluster = connect()
 after(() => cluster.close())
@@ -207,36 +211,36 @@ test('a handler that is too slow makes its member leave, and join again afterwar
   await slow.close()
 })
 
-const java = (topic: string, assignor: string | null) => {
-  const chosen = `partition.assignment.strategy=org.apache.kafka.clients.consumer.${assignor}`
-  const properties = ['group.protocol=classic', 'client.id=java', 'heartbeat.interval.ms=500']
-  if (assignor !== null) properties.push(chosen)
-  return consoleConsumer(kafka.bootstrap, topic, `group-of-${topic}`, properties)
-}
+const java = new JavaMembers()
+const folder = mkdtempSync(join(tmpdir(), 'playhead-java-'))
+after(async () => {
+  await java.kill()
+  rmSync(folder, { recursive: true })
+})
 
 for (const [name, javas, ours] of [
-  ["Java's default", null, ['cooperative-sticky']],
-  ['cooperative-sticky', 'CooperativeStickyAssignor', ['cooperative-sticky']],
-  ['sticky', 'StickyAssignor', ['sticky']],
-  ['range', 'RangeAssignor', ['range']],
-  ['roundrobin', 'RoundRobinAssignor', ['roundrobin', 'range']]
+  ["Java's default", undefined, ['cooperative-sticky']],
+  ['cooperative-sticky', 'cooperative-sticky', ['cooperative-sticky']],
+  ['sticky', 'sticky', ['sticky']],
+  ['range', 'range', ['range']],
+  ['roundrobin', 'roundrobin', ['roundrobin', 'range']]
 ] as const) {
   test(`beside a Java consumer, ${name}: both have a share, whoever leads, and one takes over from the other`, async () => {
     for (const leader of ['ours', 'java']) {
       const topic = await createTopic(cluster, 5)
       await fill(topic, 5, 0, 10)
-      const join = () => member(topic, { assignors: ours })
-      let ended: (() => Promise<void>) | undefined
+      const joins = () => member(topic, { assignors: ours, heartbeatIntervalMs: 300 })
+      const javaJoins = () => startJava(topic, javas)
       let reading: Reading<Buffer, string> | undefined
       if (leader === 'ours') {
-        reading = join()
+        reading = joins()
         await reading.until('all', r => r.records.length === 50)
-        ended = java(topic, javas)
+        javaJoins()
       } else {
-        ended = java(topic, javas)
+        javaJoins()
         const has = async () => [...(await owned(topic)).values()].some(some => some.length === 5)
         await eventually(has, 'Java has all')
-        reading = join()
+        reading = joins()
       }
       const found = await shared(topic, 5)
       await reading.until('its share', r => {
@@ -244,7 +248,7 @@ for (const [name, javas, ours] of [
         return partitionsOf(r).join() === mine?.join()
       })
       assert.equal(count(reading, 'lost'), 0)
-      await ended()
+      await java.stop(topic)
       await reading.until('all', r => partitionsOf(r).length === 5)
       const before = reading.records.length
       await fill(topic, 5, 10, 10)
@@ -253,6 +257,12 @@ for (const [name, javas, ours] of [
       await reading.close()
     }
   })
+}
+
+function startJava(topic: string, assignor: keyof typeof javaAssignors | undefined): void {
+  const { bootstrap } = kafka
+  const file = join(folder, topic)
+  java.start({ name: topic, bootstrap, group: `group-of-${topic}`, topic, file, assignor })
 }
 
 test("'auto' joins a group as what it is, and says so; who asks for 'consumer' makes one of KIP-848 of it, if it may", async () => {

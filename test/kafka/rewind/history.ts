@@ -3,6 +3,8 @@ import { readFileSync } from 'node:fs'
 import { LandingChecker } from '../../../sim/checkers/landing.ts'
 import { OrderChecker } from '../../../sim/checkers/order.ts'
 import { RewindChecker } from '../../../sim/checkers/rewind.ts'
+import type { GroupProtocol } from '../../../src/client/consumer/options.ts'
+import type { AssignorName } from '../../../src/group/member/strategies.ts'
 import type { Happened, Happening, RewindId, Tp } from '../../../sim/history/events.ts'
 
 /** What a member is told when it is started. */
@@ -17,6 +19,8 @@ export interface Order {
   readonly rewindCheckMs?: number
   readonly partitionMaxBytes?: number
   readonly sessionTimeoutMs?: number
+  readonly protocol?: GroupProtocol
+  readonly assignors?: readonly AssignorName[]
 }
 
 /** Many deliveries in one line. */

@@ -25,7 +25,9 @@ const consumer = client.consumer({
   commitIntervalMs: order.commitIntervalMs ?? 200,
   rewindCheckMs: order.rewindCheckMs ?? 1_000,
   partitionMaxBytes: order.partitionMaxBytes ?? 16_384,
-  sessionTimeoutMs: order.sessionTimeoutMs ?? 45_000
+  sessionTimeoutMs: order.sessionTimeoutMs ?? 45_000,
+  protocol: order.protocol ?? 'auto',
+  ...(order.assignors && { assignors: order.assignors, heartbeatIntervalMs: 300 })
 })
 write({ k: 'join', member, group, committedOnly: true, sessionMs: 45_000 })
 consumer.on('assigned', ({ partitions }) => {

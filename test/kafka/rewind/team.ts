@@ -39,6 +39,27 @@ export class Team {
     await this.#end(node, 'SIGKILL')
   }
 
+  /** SIGSTOP: its connections stay, nothing comes from it. */
+  pause(node: string): void {
+    this.#members.get(node)?.process.kill('SIGSTOP')
+  }
+
+  resume(node: string): void {
+    this.#members.get(node)?.process.kill('SIGCONT')
+  }
+
+  /** Ends one in order. */
+  async leave(node: string): Promise<void> {
+    await this.#end(node, 'SIGTERM')
+  }
+
+  /** Another file of the history, for whoever writes one. */
+  file(name: string): string {
+    const file = join(this.#folder, name)
+    if (!this.#files.includes(file)) this.#files.push(file)
+    return file
+  }
+
   /** Ends all members in order. */
   async stop(): Promise<void> {
     await Promise.all([...this.#members.keys()].map(node => this.#end(node, 'SIGTERM')))
@@ -52,12 +73,10 @@ export class Team {
     await exited
   }
 
-  /** Takes down what the test itself does. */
-  write(line: Line): void {
-    const file = join(this.#folder, 'caller')
-    if (!this.#files.includes(file)) this.#files.push(file)
+  /** Takes down what the test itself does, or does to `node`. */
+  write(line: Line, node = 'caller'): void {
     const t = Number(process.hrtime.bigint()) / 1e6
-    appendFileSync(file, `${JSON.stringify({ t, node: 'caller', inc: 1, ...line })}\n`)
+    appendFileSync(this.file('caller'), `${JSON.stringify({ t, node, inc: 1, ...line })}\n`)
   }
 
   history(): Happened[] {
