@@ -125,7 +125,7 @@ class Churn {
         if (first === undefined) return
         this.#team.write({ k: 'pause' }, first)
         this.#team.pause(first)
-        await new Promise(resolve => setTimeout(resolve, sessionTimeoutMs + 1_000))
+        await eventually(async () => !(await this.#has(first)), `${first} is expelled`)
         return this.#team.resume(first)
       }
       case 'the coordinator is killed': {
@@ -134,6 +134,11 @@ class Churn {
         return await own?.start(node)
       }
     }
+  }
+
+  async #has(clientId: string): Promise<boolean> {
+    const [group] = await admin.describeGroups([this.group])
+    return group?.members.some(member => member.clientId === clientId) ?? false
   }
 
   /** Resolves when the group has committed all that was written. */
