@@ -75,6 +75,8 @@ export class Agent {
   #ended = false
   #said = ''
   #heard: () => void = () => {}
+  /** Called for each thing that it says. */
+  onEvent: () => void = () => {}
 
   constructor(client: Client, bootstrap: readonly string[], task: Task) {
     this.name = `${client.name} ${JSON.stringify(task)}`
@@ -89,6 +91,7 @@ export class Agent {
     createInterface(child.stdout).on('line', line => {
       this.#take(line)
       this.#heard()
+      this.onEvent()
     })
     child.stderr.on('data', chunk => {
       this.#said = (this.#said + String(chunk)).slice(-4000)
