@@ -5,6 +5,7 @@
  *
  * Nothing happens before the first record is asked for.
  */
+import { onAbort } from '../../base/abort.ts'
 import { PlayheadError } from '../../base/error.ts'
 import { noSequence } from '../../protocol/embedded/rewind-envelope.ts'
 import type { Cluster, WaitOptions } from '../../rpc/cluster.ts'
@@ -48,6 +49,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
   readonly #closing = new AbortController()
   #runner: Runner<K, V> | null = null
   #unwatch: (() => void) | null = null
+  #deafen: (() => void) | null = null
   #started = false
   #closed: Promise<void> | null = null
 
@@ -277,7 +279,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     commits?.close()
     await this.#parts.group?.close(deadline)
     this.#unwatch?.()
-    this.#parts.cluster.closing.removeEventListener('abort', this.#orphaned)
+    this.#deafen?.()
     const lanes = [
       `fetch:${this.#parts.lane}`,
       `fetch:${this.#parts.lane}+`,
@@ -299,7 +301,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     this.#unwatch = this.#parts.cluster.watch(() =>
       this.#parts.fetcher.reroute([...this.#parts.assignment.playheads()])
     )
-    this.#parts.cluster.closing.addEventListener('abort', this.#orphaned)
+    this.#deafen = onAbort(this.#parts.cluster.closing, this.#orphaned)
     this.#parts.vigil.start()
     this.#parts.rewinder?.start()
     if (this.#parts.group !== null) return this.#parts.group.start()

@@ -1,4 +1,5 @@
 /** What the application is told of a rewind: `onRewind`, which is awaited, and the `rewound` event. */
+import { onAbort } from '../../base/abort.ts'
 import type { Timer } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
 import {
@@ -101,18 +102,18 @@ export class Herald {
     const { clock } = this.#host.cluster.env
     const signal = this.#closing
     let timer: Timer | undefined
-    let stop: (() => void) | undefined
+    let deafen: (() => void) | undefined
     const late = new Promise<boolean>((resolve, reject) => {
       timer = clock.after(ms, () => resolve(false))
-      stop = () => reject(signal.reason as PlayheadError)
-      signal.addEventListener('abort', stop)
+      const stop = () => reject(signal.reason as PlayheadError)
+      deafen = onAbort(signal, stop)
       if (signal.aborted) stop()
     })
     try {
       return await Promise.race([work.then(() => true), late])
     } finally {
       timer?.cancel()
-      if (stop) signal.removeEventListener('abort', stop)
+      deafen?.()
     }
   }
 }

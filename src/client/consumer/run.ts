@@ -3,6 +3,7 @@
  * one after the other, up to `concurrency` partitions at once. Or per key: records of one key one after the other, up to
  * `concurrency` records at once whatever their partition, and what is committed is behind the first that is not done.
  */
+import { onAbort } from '../../base/abort.ts'
 import type { Timer } from '../../base/env.ts'
 import type { Delivery, Reader } from './delivery.ts'
 import { invalid } from './options.ts'
@@ -107,7 +108,7 @@ export class Runner<K, V> implements Reader {
       this.#delivery.wake()
       this.#slotFree?.()
     }
-    signal?.addEventListener('abort', stop)
+    const deafen = signal && onAbort(signal, stop)
     if (signal?.aborted) stop()
     try {
       await this.#dispatch()
@@ -115,7 +116,7 @@ export class Runner<K, V> implements Reader {
       while (this.#active > 0) await this.#slot()
       await this.#retries.close()
       this.#over = true
-      signal?.removeEventListener('abort', stop)
+      deafen?.()
       this.#finish()
       this.#delivery.release(this)
     }
@@ -280,8 +281,7 @@ export class Runner<K, V> implements Reader {
     const { clock } = delivery.env
     const { signal } = playhead
     const until = clock.monotonic() + ms
-    const look = (): void => delivery.wake()
-    signal.addEventListener('abort', look)
+    const deafen = onAbort(signal, () => delivery.wake())
     try {
       while (!signal.aborted && !this.#stopping && !delivery.closed) {
         if (playhead.state === 'revoking') return false
@@ -291,7 +291,7 @@ export class Runner<K, V> implements Reader {
       }
       return false
     } finally {
-      signal.removeEventListener('abort', look)
+      deafen()
     }
   }
 

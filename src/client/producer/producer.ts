@@ -3,6 +3,7 @@
  * room), `Outbox.append` into the batch of its partition, `Sink` to the leader's broker, and the answer back to
  * the promise (`Sending`). One promise a call.
  */
+import { onAbort } from '../../base/abort.ts'
 import type { Timer } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
 import { Admission } from './admission.ts'
@@ -41,6 +42,7 @@ export class Producer<K = BytesInput, V = BytesInput> {
   readonly #key: Serializer<K> | undefined
   readonly #value: Serializer<V> | undefined
   readonly #abort = new AbortController()
+  readonly #deafen: () => void
   #transaction: Transaction<K, V> | null = null
   #flushing = 0
   #sweep: Timer | undefined
@@ -68,7 +70,7 @@ export class Producer<K = BytesInput, V = BytesInput> {
       (settings.idempotent
         ? new ProducerIds(cluster, cluster.env, settings, signal, error => this.#gotId(error))
         : null)
-    cluster.closing.addEventListener('abort', this.#orphaned)
+    this.#deafen = onAbort(cluster.closing, this.#orphaned)
     if (cluster.closing.aborted) this.#orphaned()
   }
 
@@ -190,7 +192,7 @@ export class Producer<K = BytesInput, V = BytesInput> {
     if (this.#abort.signal.aborted) return
     const error = closedError()
     this.#abort.abort(error)
-    this.#cluster.closing.removeEventListener('abort', this.#orphaned)
+    this.#deafen()
     this.#sweep?.cancel()
     this.#admission.refuseAll(error)
     this.#outbox.failAll(error)
