@@ -8,6 +8,9 @@
  *                                                        of one partition <= 100 ms, of all <= 2 s, a round <= 10 s,
  *                                                        broker memory <= 2 GiB
  *   npm run bench -- controller scale 500 2000           the same, short
+ *   npm run bench -- controller scale 10000 2000 DIR     the same with a broker that stores all it is told in DIR, synced
+ *
+ * With PLAYHEAD_BENCH_PROFILE=DIR the broker's CPU profiles of the phases are written there.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { join } from 'node:path'
@@ -18,8 +21,9 @@ import { RewindConsumer } from '../src/protocol/api/rewind-consumer.ts'
 import { kafkaErrorName } from '../src/protocol/errors.ts'
 
 const [mode = 'latency', ...options] = process.argv.slice(2)
-if (mode === 'scale') await scale(Number(options[0] ?? 10_000), Number(options[1] ?? 120_000))
-else await latency(Number(options[0] ?? 100))
+if (mode === 'scale') {
+  await scale(Number(options[0] ?? 10_000), Number(options[1] ?? 120_000), options[2] ?? '')
+} else await latency(Number(options[0] ?? 100))
 
 function say(text: string): void {
   process.stdout.write(`${text}\n`)
@@ -76,6 +80,7 @@ function quantiles(values: number[]): string {
 }
 
 interface CrewReport {
+  readonly cpuMs: number
   readonly members: number
   readonly partitions: number
   readonly registered: number
@@ -90,8 +95,8 @@ interface BrokerReport {
   readonly cpuMs: number
 }
 
-async function scale(members: number, stableMs: number): Promise<void> {
-  const brokerProcess = child('broker', [members, members])
+async function scale(members: number, stableMs: number, dataDir: string): Promise<void> {
+  const brokerProcess = child('broker', [members, members, dataDir])
   const { bootstrap } = (await message(brokerProcess)) as { bootstrap: string[] }
   const port = (bootstrap[0] ?? '').split(':')[1] ?? ''
   await using kafka = new Playhead({ bootstrap, requestTimeoutMs: 120_000 })
@@ -102,11 +107,15 @@ async function scale(members: number, stableMs: number): Promise<void> {
     return child('crew', [port, Math.min(share, members - index * share), 5_000])
   })
   try {
-    await until(async () => {
-      const now = await group(kafka)
-      if (now.state !== 'Stable' || now.members.length < members) return false
-      return (await owned(crews)) === members
-    })
+    await profiled(brokerProcess, 'join', () =>
+      until(async () => {
+        const now = await group(kafka)
+        const held = await owned(crews)
+        const said = `${now.members.length} members hold ${held} partitions, ${now.state}`
+        say(`  ${since(joining)}: ${said}, generation ${now.generationId}`)
+        return now.state === 'Stable' && now.members.length === members && held === members
+      })
+    )
     say(`${members} members joined one by one and share ${members} partitions: ${since(joining)}`)
     await report(brokerProcess, crews)
 
@@ -121,16 +130,20 @@ async function scale(members: number, stableMs: number): Promise<void> {
 
     for (let round = 0; round < 5; round++) await rewindOf(kafka, [round], 'one partition')
     const all = Array.from({ length: members }, (_, index) => index)
-    for (let round = 0; round < 3; round++) await rewindOf(kafka, all, `${members} partitions`)
+    await profiled(brokerProcess, 'rewind', async () => {
+      for (let round = 0; round < 5; round++) await rewindOf(kafka, all, `${members} partitions`)
+    })
     await report(brokerProcess, crews)
 
     const { registered } = await total(crews)
     const round = performance.now()
     const more = child('crew', [port, 1, 5_000])
-    await until(async () => {
-      const now = await total([...crews, more])
-      return now.registered >= registered + members + 1 && (await group(kafka)).state === 'Stable'
-    })
+    await profiled(brokerProcess, 'round', () =>
+      until(async () => {
+        const now = await total([...crews, more])
+        return now.registered >= registered + members + 1 && (await group(kafka)).state === 'Stable'
+      })
+    )
     say(`a full round, as one more joins: ${since(round)}`)
     await report(brokerProcess, [...crews, more])
     more.disconnect()
@@ -163,13 +176,26 @@ async function group(kafka: Playhead) {
 
 async function report(broker: ChildProcess, crews: readonly ChildProcess[]): Promise<void> {
   const { rssMb, heapMb, cpuMs } = (await ask(broker)) as BrokerReport
-  const { errors, registered, heartbeats } = await total(crews)
+  const { errors, registered, heartbeats, cpuMs: theirs } = await total(crews)
   const wrong = errors.map(([code, count]) => `${count} ${kafkaErrorName(code)}`).join(', ')
   const size = `${rssMb.toFixed(0)} MiB (heap ${heapMb.toFixed(0)})`
   say(`  broker so far: ${size}, CPU ${(cpuMs / 1000).toFixed(1)} s`)
   say(
-    `  members: ${registered} registrations, ${heartbeats} heartbeats, errors: ${wrong || 'none'}`
+    `  members: ${registered} registrations, ${heartbeats} heartbeats, CPU ${(theirs / 1000).toFixed(1)} s, ` +
+      `errors: ${wrong || 'none'}`
   )
+}
+
+/** Runs a phase; the broker writes a CPU profile of it when one is wanted. */
+async function profiled(
+  broker: ChildProcess,
+  phase: string,
+  run: () => Promise<void>
+): Promise<void> {
+  const dir = process.env['PLAYHEAD_BENCH_PROFILE']
+  if (dir !== undefined) await ask(broker, 'profile')
+  await run()
+  if (dir !== undefined) await ask(broker, `profile ${join(dir, `${phase}.cpuprofile`)}`)
 }
 
 async function owned(crews: readonly ChildProcess[]): Promise<number> {
@@ -177,10 +203,12 @@ async function owned(crews: readonly ChildProcess[]): Promise<number> {
 }
 
 async function total(crews: readonly ChildProcess[]): Promise<CrewReport> {
-  const all = (await Promise.all(crews.map(ask))) as CrewReport[]
-  const sum = (name: 'members' | 'partitions' | 'registered' | 'heartbeats' | 'rewound') =>
-    all.reduce((so, one) => so + one[name], 0)
+  const all = (await Promise.all(crews.map(crew => ask(crew)))) as CrewReport[]
+  const sum = (
+    name: 'cpuMs' | 'members' | 'partitions' | 'registered' | 'heartbeats' | 'rewound'
+  ) => all.reduce((so, one) => so + one[name], 0)
   return {
+    cpuMs: sum('cpuMs'),
     members: sum('members'),
     partitions: sum('partitions'),
     registered: sum('registered'),
@@ -195,9 +223,9 @@ function child(name: string, args: readonly (string | number)[]): ChildProcess {
   return fork(file, args.map(String), { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
 }
 
-function ask(of: ChildProcess): Promise<unknown> {
+function ask(of: ChildProcess, word = 'report'): Promise<unknown> {
   const answer = message(of)
-  of.send('report')
+  of.send(word)
   return answer
 }
 
@@ -217,7 +245,7 @@ async function until(holds: () => Promise<boolean>): Promise<void> {
   while (!(await holds())) {
     if (performance.now() > deadline) throw new Error('it did not come about within five minutes')
     // The controller's list of ten thousand members is a megabyte.
-    await new Promise(resolve => setTimeout(resolve, 500))
+    await new Promise(resolve => setTimeout(resolve, 1_000))
   }
 }
 

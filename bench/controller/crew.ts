@@ -15,7 +15,9 @@ function join(): void {
 join()
 
 process.on('message', () => {
+  const { user, system } = process.cpuUsage()
   process.send?.({
+    cpuMs: (user + system) / 1e3,
     members: members.length,
     partitions: members.reduce((sum, member) => sum + member.partitions, 0),
     generation: Math.max(-1, ...members.map(({ generation }) => generation)),

@@ -35,10 +35,10 @@ export class Coordinators {
 
   /** Slots of a stopped broker go to the next one that is up, as Kafka elects another leader. */
   #placed(name: string): number {
-    const up = [...this.#nodes.values()].filter(node => node.up)
     const slot = (javaHash(name) & 0x7fffffff) % slots
     const preferred = [...this.#nodes.keys()][slot % Math.max(1, this.#nodes.size)] ?? -1
     if (this.#nodes.get(preferred)?.up) return preferred
+    const up = [...this.#nodes.values()].filter(node => node.up)
     return up[slot % Math.max(1, up.length)]?.id ?? -1
   }
 }

@@ -84,6 +84,7 @@ export class GroupHost {
   readonly #topics: Topics
   readonly #log: GroupHostOptions['log']
   readonly #settings: GroupSettings
+  readonly #defaults: GroupConfig
   readonly #keys: GroupKeys
   readonly #groups = new Map<string, Group>()
   /** What was set for groups, by group. */
@@ -108,6 +109,7 @@ export class GroupHost {
     this.#topics = topics
     this.#log = log
     this.#settings = settings
+    this.#defaults = groupConfig(settings, new Map())
     this.#keys = new GroupKeys(env.cpu)
   }
 
@@ -218,7 +220,8 @@ export class GroupHost {
   }
 
   config(groupId: string): GroupConfig {
-    return groupConfig(this.#settings, this.#configs.get(groupId) ?? new Map())
+    const set = this.#configs.get(groupId)
+    return set === undefined ? this.#defaults : groupConfig(this.#settings, set)
   }
 
   /** What was set for the group. */

@@ -64,9 +64,16 @@ export class GroupKeys {
   }
 
   #partKey(group: Buffer, part: number, name: string): Buffer {
-    const bytes = Buffer.from(name, 'utf8')
-    const tail = bytes.length <= longestName ? bytes : this.#cpu.hash('sha256', bytes)
-    return Buffer.concat([group, Buffer.from([part]), tail])
+    const length = Buffer.byteLength(name)
+    if (length > longestName) {
+      const hashed = this.#cpu.hash('sha256', Buffer.from(name, 'utf8'))
+      return Buffer.concat([group, Buffer.from([part]), hashed])
+    }
+    const key = Buffer.allocUnsafe(group.length + 1 + length)
+    group.copy(key)
+    key[group.length] = part
+    key.write(name, group.length + 1, 'utf8')
+    return key
   }
 }
 

@@ -4,6 +4,12 @@
 export const highWaterBytes = 1024 * 1024
 
 /**
+ * Connections that wait to be accepted. Beyond it the kernel drops them, and their clients try again after 1, 3, 7 s: of ten
+ * thousand members that came within two seconds some waited for half a minute. Linux cuts it to net.core.somaxconn.
+ */
+export const acceptQueueLength = 4_096
+
+/**
  * A socket that was ended, by either side, and then moves no byte for this long is destroyed: a peer that
  * does not read, or vanished, must not keep `onClose` from coming.
  */

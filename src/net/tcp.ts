@@ -22,7 +22,7 @@ import type {
   SocketHandler
 } from '../base/env.ts'
 import { connectFailure, connectionLoss, listenFailure } from './failure.ts'
-import { highWaterBytes, lingerMs } from './limits.ts'
+import { acceptQueueLength, highWaterBytes, lingerMs } from './limits.ts'
 import { Credentials, asksClients, credentialsOf } from './tls.ts'
 
 /**
@@ -156,7 +156,7 @@ async function listen(
     const failed = (error: Error) => reject(listenFailure(at.host, at.port, error))
     server.once('error', failed)
     try {
-      server.listen({ host: at.host, port: at.port }, () => {
+      server.listen({ host: at.host, port: at.port, backlog: acceptQueueLength }, () => {
         server.off('error', failed)
         resolve()
       })

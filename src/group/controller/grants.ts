@@ -1,7 +1,7 @@
 /** Where a partition starts when it is granted, and what becomes of a rewind then. */
 import { KafkaError } from '../../protocol/errors.ts'
 import type { Partitions } from '../assign/assignor.ts'
-import { commit, offsetOf } from '../offsets/offsets.ts'
+import { committedAs, offsetOf } from '../offsets/offsets.ts'
 import type { Ticket } from '../machine.ts'
 import { put } from './by-partition.ts'
 import { type Lease, type Leases, type Member, type Rewind, lastRewindId } from './state.ts'
@@ -27,12 +27,13 @@ export function grant(
   const { state: group, world } = turn
   const topic = world.topics.withId(topicId)
   if (topic === undefined) return
-  const waiting = group.rewinds.get(topicId)?.get(partition)
-  if (waiting?.state === 'waiting') record(turn, waiting)
   const rewind = group.rewinds.get(topicId)?.get(partition)
-  const news = rewind?.state === 'recorded' ? rewind : undefined
-  if (news !== undefined) turn.become({ kind: 'rewind', rewind: { ...news, state: 'done' } })
-  put(draft, topicId, partition, { since, moved: false, rewindId: news?.id ?? 0 })
+  if (rewind?.state === 'waiting') record(turn, rewind, 'done')
+  else if (rewind?.state === 'recorded') {
+    turn.become({ kind: 'rewind', rewind: { ...rewind, state: 'done' } })
+  }
+  const isNews = rewind !== undefined && rewind.state !== 'done'
+  put(draft, topicId, partition, { since, moved: false, rewindId: isNews ? rewind.id : 0 })
   const { startFrom } = member.registration
   if (startFrom !== 'latest' || offsetOf(group.offsets, topic.name, partition)) return
   // Who takes it over should start here too, not at what is latest then.
@@ -46,8 +47,12 @@ interface At {
   readonly partition: number
 }
 
-/** The rewind takes place: nothing of its partition runs. Returns where it was set. */
-export function record(turn: ControllerTurn, rewind: Rewind): void {
+/** The rewind takes place: nothing of its partition runs. 'done': an owner is told with its grant. */
+export function record(
+  turn: ControllerTurn,
+  rewind: Rewind,
+  state: 'recorded' | 'done' = 'recorded'
+): void {
   const log = turn.world.log(rewind.topic, rewind.partition)
   // What was there when it was asked for may have been deleted by now.
   const offset = Math.max(log?.start ?? 0, Math.min(rewind.target, log?.end ?? Infinity))
@@ -56,7 +61,7 @@ export function record(turn: ControllerTurn, rewind: Rewind): void {
   const from = stood ?? rewind.from
   commitOffset(turn, rewind, offset)
   const resume = rewind.until < 0 ? -1 : Math.max(rewind.resume, from)
-  const recorded = { ...rewind, target: offset, from, resume, state: 'recorded' } as const
+  const recorded = { ...rewind, target: offset, from, resume, state }
   turn.become({ kind: 'rewind', rewind: recorded })
   decide(turn, recorded, KafkaError.NONE, offset)
 }
@@ -66,8 +71,8 @@ function commitOffset(turn: ControllerTurn, at: At, offset: number): void {
   const { topicId, topic, partition } = at
   const leaderEpoch = world.log(topic, partition)?.epochOf(offset) ?? -1
   const one = { topicId, topic, partition, offset, leaderEpoch, metadata: null }
-  const { facts } = commit(group.offsets, [one], { nowMs: world.wallMs })
-  for (const fact of facts) turn.become({ kind: 'offset', fact })
+  const commit = committedAs(one, group.offsets.position + 1, { nowMs: world.wallMs })
+  turn.become({ kind: 'offset', fact: { kind: 'committed', commit } })
 }
 
 /** Its outcome, for whoever waits for it. */
@@ -153,6 +158,10 @@ function policyStart(turn: ControllerTurn, member: Member, at: At): number {
   }
 }
 
+type RegisteredPartition = NonNullable<
+  NonNullable<RegisterAnswer['partitions']>[number]['partitions']
+>[number]
+
 /** Tells a member what is its own now. */
 export function answerRegistration(
   turn: ControllerTurn,
@@ -163,24 +172,21 @@ export function answerRegistration(
   const member = turn.state.members.get(memberId)
   if (member === undefined) return
   let unset = ''
-  const partitions = [...member.leases].flatMap(([topicId, of]) => {
+  const partitions: { topicId: string; topic: string; partitions: RegisteredPartition[] }[] = []
+  for (const [topicId, of] of member.leases) {
     const topic = turn.world.topics.withId(topicId)?.name
-    if (topic === undefined) return []
-    const granted = [...of].filter(([, { moved }]) => !moved)
-    if (granted.length === 0) return []
-    const list = granted.map(([partition]) => {
+    if (topic === undefined) continue
+    const list: RegisteredPartition[] = []
+    for (const [partition, { moved }] of of) {
+      if (moved) continue
       const { offset, epoch } = startOf(turn, member, { topicId, topic, partition })
       if (offset < 0 && !kept.get(topicId)?.has(partition)) unset = `${topic}-${partition}`
-      return {
-        partition,
-        offset,
-        leaderEpoch: epoch,
-        rewindId: lastRewindId(turn.state, topicId, partition),
-        ...windowOf(turn, topicId, partition)
-      }
-    })
-    return [{ topicId, topic, partitions: list }]
-  })
+      const rewindId = lastRewindId(turn.state, topicId, partition)
+      const { until, resume } = windowOf(turn, topicId, partition)
+      list.push({ partition, offset, leaderEpoch: epoch, rewindId, until, resume })
+    }
+    if (list.length > 0) partitions.push({ topicId, topic, partitions: list })
+  }
   const rewinds = rewindsOf(turn, member, kept)
   const { sessionTimeoutMs } = member.registration
   const { heartbeatIntervalMs } = turn.world.config
@@ -207,10 +213,11 @@ function rewindsOf(turn: ControllerTurn, { leases }: Member, kept: Partitions) {
   return [...rewinds.values()]
 }
 
+const noWindow = { until: -1, resume: -1 } as const
+
 function windowOf(turn: ControllerTurn, topicId: string, partition: number) {
   const rewind = turn.state.rewinds.get(topicId)?.get(partition)
-  if (rewind === undefined || rewind.state === 'waiting' || rewind.until < 0) return {}
-  return { until: rewind.until, resume: rewind.resume }
+  return rewind === undefined || rewind.state === 'waiting' ? noWindow : rewind
 }
 
 function verdict(unset: string): Pick<RegisterAnswer, 'errorCode' | 'errorMessage'> {

@@ -3,7 +3,7 @@ import { assert } from '../../base/assert.ts'
 import { KafkaError } from '../../protocol/errors.ts'
 import { type Decision, type Machine, type Membership, Turn } from '../machine.ts'
 import { answerCall } from './grants.ts'
-import { change, heard, newsFor, say, wakeBy } from './news.ts'
+import { heard, newsFor, say, wakeBy } from './news.ts'
 import { register, unregister } from './register.ts'
 import { rewind } from './rewind.ts'
 import {
@@ -163,8 +163,7 @@ function beat(turn: ControllerTurn, { request, ticket }: Beat): void {
   // No longer than a session, as a peer may vanish without a word.
   const waitMs = Math.min(request.maxWaitMs, member.registration.sessionTimeoutMs)
   const untilMs = world.monotonicMs + waitMs
-  change(turn, memberId, { parked: { ticket, untilMs } })
-  heard(turn, memberId)
+  heard(turn, memberId, { parked: { ticket, untilMs } })
   wakeBy(turn, untilMs)
 }
 
@@ -179,11 +178,10 @@ function closed(turn: ControllerTurn, ticket: number): void {
     turn.become({ kind: 'gone', memberId: member.id })
     return settle(turn)
   }
-  if (member.parked?.ticket === ticket) change(turn, member.id, { parked: null })
+  if (member.parked?.ticket === ticket) heard(turn, member.id, { parked: null })
   else if (member.registered?.ticket === ticket) {
-    change(turn, member.id, { registered: { ...member.registered, ticket: null } })
-  }
-  heard(turn, member.id)
+    heard(turn, member.id, { registered: { ...member.registered, ticket: null } })
+  } else heard(turn, member.id)
 }
 
 function discover(turn: ControllerTurn): void {
@@ -242,8 +240,7 @@ function reload(turn: ControllerTurn): void {
       const granted = [...of].filter(([, { moved }]) => !moved).map(([partition]) => partition)
       if (granted.length > 0) target.set(topicId, new Set(granted))
     }
-    change(turn, id, { target })
-    heard(turn, id)
+    heard(turn, id, { target })
   }
   if (topicsChanged(turn)) openRound(turn, 'topics')
   else if (unfinished(group)) openRound(turn, 'group')

@@ -25,15 +25,19 @@ export function change(turn: ControllerTurn, memberId: string, to: Partial<Waiti
   turn.become({ kind: 'changes', memberId, to })
 }
 
-/** A sign of life: its session begins anew, unless a request of it waits here, which is life itself. */
-export function heard(turn: ControllerTurn, memberId: string): void {
+/**
+ * A sign of life: its session begins anew, unless a request of it waits here, which is life itself. With it the member
+ * changes `to`.
+ */
+export function heard(turn: ControllerTurn, memberId: string, to: Partial<Waiting> = {}): void {
   const member = turn.state.members.get(memberId)
   if (member === undefined) return
-  const waits = member.parked !== null || ticketOf(member.registered) !== null
+  const { parked = member.parked, registered = member.registered } = to
+  const waits = parked !== null || ticketOf(registered) !== null
   const sessionEndsMs = waits
     ? Infinity
     : turn.world.monotonicMs + member.registration.sessionTimeoutMs
-  change(turn, memberId, { sessionEndsMs })
+  change(turn, memberId, { ...to, sessionEndsMs })
   wakeBy(turn, sessionEndsMs)
 }
 
@@ -87,8 +91,7 @@ export function say(
 ): void {
   turn.answer(ticket, answer)
   const parked = member.parked?.ticket === ticket ? null : member.parked
-  change(turn, member.id, { parked, told: toldBy(answer, member.told) })
-  heard(turn, member.id)
+  heard(turn, member.id, { parked, told: toldBy(answer, member.told) })
 }
 
 function toldBy({ errorCode }: HeartbeatAnswer, before: Member['told']): Member['told'] {

@@ -143,7 +143,7 @@ function again(turn: ControllerTurn, event: Register, member: Member): void {
     turn.answer(before, refusal(KafkaError.GROUP_CHANGED, member.id))
   }
   const registration = registrationOf(turn, event, member.id)
-  if (JSON.stringify(registration) !== JSON.stringify(member.registration)) {
+  if (!sameRegistration(registration, member.registration)) {
     const durable = member.generation >= 0
     turn.become({ kind: 'member', registration, durable })
   }
@@ -187,8 +187,7 @@ function proceed(
 }
 
 function wait(turn: ControllerTurn, memberId: string, registered: Registered): void {
-  change(turn, memberId, { registered })
-  heard(turn, memberId)
+  heard(turn, memberId, { registered })
 }
 
 /** No round is open: the member gave up what was recalled, and gets what is due to it. */
@@ -228,9 +227,8 @@ function answerNow(
   }
   const recalled = [...leases.values()].some(of => [...of.values()].some(({ moved }) => moved))
   const recalledUntilMs = recalled ? member.recalledUntilMs : Infinity
-  change(turn, memberId, { told: 'nothing', due: nothing, recalledUntilMs })
+  heard(turn, memberId, { told: 'nothing', due: nothing, recalledUntilMs })
   answerRegistration(turn, memberId, registered.ticket, registered.kept)
-  heard(turn, memberId)
   for (const { topicId, partition } of freed) pass(turn, topicId, partition)
   // Perhaps it kept what is rewound.
   tell(turn, memberId)
@@ -266,19 +264,41 @@ function registrationOf(
     client: { id: client.id, host: clientHost === '' ? client.host : clientHost },
     sessionTimeoutMs: sessionTimeoutMs === -1 ? session : sessionTimeoutMs,
     registerTimeoutMs: request.registerTimeoutMs,
-    topics: [...new Set(request.topics)].sort(),
+    topics: sorted(request.topics),
     pattern: request.topicPattern,
     startFrom: startsFrom[request.startFrom] ?? head.startFrom,
     capacity: request.capacity
   }
 }
 
+function sorted(topics: readonly string[]): readonly string[] {
+  return topics.length < 2 ? topics : [...new Set(topics)].sort()
+}
+
 /** Whether it wants other topics, or more or fewer partitions than before. */
 function wishesChanged(before: Registration, after: Registration): 'topics' | 'group' | null {
-  const { topics, pattern } = before
-  const same = pattern === after.pattern && topics.join('\n') === after.topics.join('\n')
-  if (!same) return 'topics'
+  if (before.pattern !== after.pattern || !sameTopics(before, after)) return 'topics'
   return before.capacity === after.capacity ? null : 'group'
+}
+
+function sameTopics({ topics: one }: Registration, { topics: other }: Registration): boolean {
+  return one.length === other.length && one.every((topic, index) => topic === other[index])
+}
+
+/** Whether there is nothing to store. */
+function sameRegistration(one: Registration, other: Registration): boolean {
+  return (
+    one.memberId === other.memberId &&
+    one.instanceId === other.instanceId &&
+    one.client.id === other.client.id &&
+    one.client.host === other.client.host &&
+    one.sessionTimeoutMs === other.sessionTimeoutMs &&
+    one.registerTimeoutMs === other.registerTimeoutMs &&
+    one.pattern === other.pattern &&
+    one.startFrom === other.startFrom &&
+    one.capacity === other.capacity &&
+    sameTopics(one, other)
+  )
 }
 
 export function unregister(turn: ControllerTurn, { request, ticket }: Unregister): void {

@@ -97,25 +97,31 @@ function resolve(turn: ControllerTurn, wish: Wish, id: number, event: Move): Rew
   // A replay that would end where it begins is a rewind to where the group goes on.
   const committed = offsetOf(group.offsets, topic, partition)?.offset ?? -1
   const resume = Math.max(wish.resume, committed)
-  const state = 'waiting' as const
-  const window = until > target ? { until, resume } : { until: -1, resume: -1 }
-  const to = until >= 0 && until <= target ? Math.max(resume, 0) : target
-  const by = (named || memberId || event.client.id).slice(0, longestWho)
-  const said = { by, reason: reason.slice(0, longestReason), askedAtMs: world.wallMs }
-  const previousId = lastRewindId(group, topicId, partition)
-  const at = { topicId, topic, partition, id, previousId }
-  return { ...at, target: to, from: committed, ...window, ...said, state }
+  const bounded = until > target
+  return {
+    topicId,
+    topic,
+    partition,
+    id,
+    previousId: lastRewindId(group, topicId, partition),
+    target: until >= 0 && !bounded ? Math.max(resume, 0) : target,
+    from: committed,
+    until: bounded ? until : -1,
+    resume: bounded ? resume : -1,
+    askedAtMs: world.wallMs,
+    by: (named || memberId || event.client.id).slice(0, longestWho),
+    reason: reason.slice(0, longestReason),
+    state: 'waiting'
+  }
 }
 
 function wishesOf({ world }: ControllerTurn, { request }: Move): readonly Wish[] {
   return request.offsets.flatMap(({ topic: name, partitions }) => {
     const topic = world.topics.named(name)
-    return partitions.map(one => ({
-      topic: name,
-      topicId: topic?.id ?? '',
-      log: topic === undefined ? undefined : world.log(name, one.partition),
-      ...one
-    }))
+    return partitions.map(({ partition, offset, until, resume }) => {
+      const log = topic === undefined ? undefined : world.log(name, partition)
+      return { topic: name, topicId: topic?.id ?? '', log, partition, offset, until, resume }
+    })
   })
 }
 

@@ -179,10 +179,11 @@ function end(
 function answerAll(turn: ControllerTurn): void {
   for (const { id, registered } of turn.state.members.values()) {
     if (registered === null) continue
-    change(turn, id, { registered: null, told: 'nothing' })
-    if (registered.ticket !== null) {
+    const to = { registered: null, told: 'nothing' } as const
+    if (registered.ticket === null) change(turn, id, to)
+    else {
+      heard(turn, id, to)
       answerRegistration(turn, id, registered.ticket, registered.kept)
-      heard(turn, id)
     }
     tell(turn, id)
   }

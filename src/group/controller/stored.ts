@@ -109,8 +109,7 @@ const rewindPart = 0x1c
 export function controllerWrites(fact: ControllerFact): readonly Write[] {
   switch (fact.kind) {
     case 'head': {
-      const { startFrom, ...head } = fact.head
-      const value = { ...head, startFrom: startsFrom.indexOf(startFrom) }
+      const value = { ...fact.head, startFrom: startsFrom.indexOf(fact.head.startFrom) }
       return [write(headPart, '', StoredHead, value)]
     }
     case 'member': {
@@ -135,8 +134,9 @@ export function controllerWrites(fact: ControllerFact): readonly Write[] {
     case 'unknown':
       return [write(knownPart, fact.topicId, StoredKnown, null)]
     case 'rewind': {
-      const { topicId, partition, state, ...rewind } = fact.rewind
-      const value = { ...rewind, topicId, partition, state: rewindStates.indexOf(state) }
+      const { topicId, partition, state } = fact.rewind
+      // Not by a rest pattern: of ten thousand partitions that are rewound that was a tenth of the time.
+      const value = { ...fact.rewind, state: rewindStates.indexOf(state) }
       return [write(rewindPart, `${partition}:${topicId}`, StoredRewind, value)]
     }
     case 'rewindOver':

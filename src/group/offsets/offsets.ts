@@ -79,6 +79,29 @@ export function noOffsets(): Offsets {
   return { committed: new Map(), pending: new Map(), position: 0 }
 }
 
+/** What is kept of a commit. */
+export function committedAs(
+  one: CommitOf,
+  position: number,
+  { nowMs, retentionMs }: { readonly nowMs: number; readonly retentionMs?: number | undefined }
+): Committed {
+  const { topic, topicId, partition, offset, leaderEpoch, metadata } = one
+  // A retention of 2^53 is for ever, not a number that cannot be stored.
+  const expiresAtMs =
+    retentionMs === undefined ? -1 : Math.min(nowMs + retentionMs, Number.MAX_SAFE_INTEGER)
+  return {
+    topic,
+    topicId,
+    partition,
+    offset,
+    leaderEpoch,
+    metadata: metadata ?? '',
+    committedAtMs: nowMs,
+    expiresAtMs,
+    position
+  }
+}
+
 /** Facts of a commit, and the error code of each; a partition with a wrong one doesn't hold back the others. */
 export function commit(
   offsets: Offsets,
@@ -90,20 +113,11 @@ export function commit(
   }
 ): { readonly facts: readonly OffsetFact[]; readonly codes: readonly number[] } {
   const facts: OffsetFact[] = []
-  const { nowMs, retentionMs, producerId } = how
+  const { producerId } = how
   let { position } = offsets
   const codes = asked.map(one => {
-    const metadata = one.metadata ?? ''
-    if (metadata.length > maxMetadataUnits) return KafkaError.OFFSET_METADATA_TOO_LARGE
-    const made: Committed = {
-      ...one,
-      metadata,
-      committedAtMs: nowMs,
-      // A retention of 2^53 is for ever, not a number that cannot be stored.
-      expiresAtMs:
-        retentionMs === undefined ? -1 : Math.min(nowMs + retentionMs, Number.MAX_SAFE_INTEGER),
-      position: ++position
-    }
+    if ((one.metadata?.length ?? 0) > maxMetadataUnits) return KafkaError.OFFSET_METADATA_TOO_LARGE
+    const made = committedAs(one, ++position, how)
     facts.push(
       producerId === undefined
         ? { kind: 'committed', commit: made }
