@@ -19,7 +19,7 @@ export function drawPlan(seed: bigint, worlds: readonly WorldName[]): Plan {
   const topics = drawTopics(random)
   const producers = drawProducers(random, world)
   const members = world === 'log' ? [] : drawMembers(random, topics)
-  const faultsMs = random.pick([10_000, 20_000, 30_000, 60_000])
+  const faultsMs = random.pick([5_000, 10_000, 10_000, 20_000, 20_000, 40_000, 60_000])
   const plan = { world, brokers, topics, producers, members, faultsMs }
   const durability = random.pick(['fsync', 'fsync', 'os'] as const)
   const actions = [...drawFaults(random, plan), ...drawRewinds(random, plan)]
@@ -86,7 +86,7 @@ function drawMembers(random: SeededRandom, topics: readonly TopicPlan[]): Member
       rewindCheckMs: checkMs,
       fetchMaxBytes: random.pick([1, 1_000, 8 * 1024 * 1024]),
       partitionMaxBytes: random.pick([1, 1_000, 1024 * 1024]),
-      fetchMaxWaitMs: random.pick([50, 500, 500]),
+      fetchMaxWaitMs: random.pick([50, 500, 500, 500, 2_000]),
       bufferMaxBytes: random.pick([1, 10_000, 48 * 1024 * 1024]),
       concurrency: random.pick([1, 2, 16]),
       handlerMs: random.pick([0, 0, 1, 20, 200]),

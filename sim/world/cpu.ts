@@ -1,13 +1,13 @@
 /**
  * The Cpu port without a thread pool: the same functions, run at once, whose results come after a virtual while.
- * gzip stores without compressing, as zlib's output differs between versions of Node and a trace must not.
+ * gzip stores without compressing (stored.ts), as zlib's output differs between versions of Node and a trace must not.
  */
 import { createHash, createHmac, pbkdf2Sync } from 'node:crypto'
-import { gunzipSync, gzipSync } from 'node:zlib'
 import { crc32c } from '@node-rs/crc32'
 import type { Clock, Cpu } from '../../src/base/env.ts'
 import { PlayheadError } from '../../src/base/error.ts'
 import type { SeededRandom } from './random.ts'
+import { gunzipStored, gzipStored } from './stored.ts'
 
 export function simulatedCpu(clock: Clock, random: SeededRandom): Cpu {
   const later = <T>(work: () => T): Promise<T> =>
@@ -23,7 +23,7 @@ export function simulatedCpu(clock: Clock, random: SeededRandom): Cpu {
   return {
     crc32c: (bytes, seed) => crc32c(bytes, seed),
     compress: (codec, bytes) =>
-      codec === 'none' ? Promise.resolve(bytes) : later(() => gzipSync(bytes, { level: 0 })),
+      codec === 'none' ? Promise.resolve(bytes) : later(() => gzipStored(bytes)),
     decompress: (codec, bytes, maxBytes) =>
       codec === 'none' ? Promise.resolve(bytes) : later(() => gunzip(bytes, maxBytes)),
     randomBytes: length => {
@@ -42,7 +42,7 @@ export function simulatedCpu(clock: Clock, random: SeededRandom): Cpu {
 
 function gunzip(bytes: Uint8Array, maxBytes: number): Buffer {
   try {
-    return gunzipSync(bytes, { maxOutputLength: Math.max(1, maxBytes) })
+    return gunzipStored(bytes, maxBytes)
   } catch (cause) {
     throw new PlayheadError('DECOMPRESSION_FAILED', 'the bytes are damaged, or too many', { cause })
   }
