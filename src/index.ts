@@ -127,6 +127,17 @@ export type { Handler, HandlerContext, RunOptions } from './client/consumer/run.
 export { bytes, json, type Serde, string } from './client/serde.ts'
 export type { Header } from './protocol/records/record.ts'
 
+// Pipelines
+export type {
+  Outputs,
+  Pipeline,
+  PipelineContext,
+  PipelineOptions,
+  PipelineProgress,
+  PipelineRunOptions,
+  Transform
+} from './client/pipeline.ts'
+
 // Administration and rewinds
 export type {
   Admin,

@@ -8,6 +8,7 @@ import type { ClusterOptions } from '../rpc/options.ts'
 import { Admin } from './admin/admin.ts'
 import { Consumer } from './consumer/consumer.ts'
 import type { ConsumerOptions } from './consumer/options.ts'
+import { Pipeline, type PipelineOptions, type Transform } from './pipeline.ts'
 import type { ProducerOptions } from './producer/options.ts'
 import { Producer } from './producer/producer.ts'
 import type { BytesInput } from './producer/record.ts'
@@ -30,6 +31,23 @@ export class Client implements AsyncDisposable {
   /** A consumer: in a group, or of the partitions that it is given. Joins when its first record is asked for. */
   consumer<K = Buffer, V = Buffer>(options: ConsumerOptions<K, V>): Consumer<K, V> {
     return new Consumer(this.cluster, options, () => this.producer())
+  }
+
+  /**
+   * Reads a group's topics, and writes what `transform` makes of the records, each exactly once: results and offsets
+   * are one transaction. Does nothing before its `run` is called.
+   */
+  pipeline<K = Buffer, V = Buffer, OK = BytesInput, OV = BytesInput>(
+    options: PipelineOptions<K, V, OK, OV>,
+    transform: Transform<K, V, OK, OV>
+  ): Pipeline<K, V, OK, OV> {
+    const { from, to, maxRecords, transactionTimeoutMs = 30_000 } = options
+    const { env } = this.cluster
+    const id = () => `${from.group}-${env.cpu.randomBytes(9).toString('base64url')}`
+    const { transactionalId = id() } = options
+    const reader = this.consumer<K, V>({ ...from, commit: 'manual' })
+    const writer = this.producer<OK, OV>({ ...to, transactionalId, transactionTimeoutMs })
+    return new Pipeline(env, reader, writer, transform, maxRecords)
   }
 
   /** Topics, groups, offsets, and the rewinding of live groups. Needs no close of its own. */

@@ -48,6 +48,10 @@ describe('examples', () => {
     ])
   })
 
+  it('pipeline: what is read comes out once, transformed', async () => {
+    assert.deepEqual(await linesOf('pipeline'), ['ann owes 250 cents', 'ann owes 100 cents'])
+  })
+
   it('faults: a broker fails in just this way, and each record is written once', async () => {
     assert.deepEqual(await linesOf('faults'), ['a is at 0', 'b is at 1', 'c is at 2'])
   })

@@ -204,6 +204,12 @@ export class Assignment {
     }
   }
 
+  /** The transaction was aborted: what was handed out for it is of none. */
+  abandonTransaction(): void {
+    this.#endedInTransaction = undefined
+    for (const playhead of this.#byKey.values()) playhead.nextTransaction(false)
+  }
+
   #end(playhead: Playhead, lost: boolean): void {
     if (playhead.inTransaction) this.#endedInTransaction = playhead
     playhead.end(lost)

@@ -28,7 +28,8 @@ import {
 } from './options.ts'
 import { Parts } from './parts.ts'
 import { BatchReader, type PollOptions, PollReader, RecordReader } from './readers.ts'
-import type { ConsumerBatch, ConsumerRecord } from './record.ts'
+import type { Playhead } from './playhead.ts'
+import { type ConsumerBatch, type ConsumerRecord, originOf } from './record.ts'
 import type { LetterSender } from './retries.ts'
 import { type Handler, Runner, type RunOptions } from './run.ts'
 
@@ -132,6 +133,22 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     }
   }
 
+  /**
+   * These come again, and what was handed out after them of the same partitions: for after a transaction that was
+   * aborted. Those whose partition was rewound, sought or lost since come again anyway, or are not wanted.
+   */
+  redeliver(records: readonly ConsumerRecord<K, V>[]): void {
+    this.#checkOpen()
+    const first = new Map<Playhead, number>()
+    for (const record of records) {
+      const { playhead, epoch } = originOf(record)
+      if (playhead.epoch !== epoch || playhead.state !== 'reading') continue
+      first.set(playhead, Math.min(first.get(playhead) ?? Infinity, record.offset))
+    }
+    for (const [playhead, offset] of first) playhead.jump({ offset }, 'redelivery')
+    this.#parts.assignment.abandonTransaction()
+  }
+
   /** Delivers nothing of these until `resume`. What is in hand may be finished. Default: all. */
   pause(partitions: readonly TopicPartition[] = this.assignment): void {
     for (const playhead of partitions.map(tp => this.#parts.assignment.need(tp)))
@@ -219,6 +236,11 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
   }
 
   // Life
+
+  /** `close` was called. */
+  get closed(): boolean {
+    return this.#closed !== null
+  }
 
   /** The member's id in its group; null without a group. Of a classic group: empty until the coordinator gave one. */
   get memberId(): string | null {

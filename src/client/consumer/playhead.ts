@@ -173,6 +173,11 @@ export class Playhead implements TopicPartition {
     this.#void(why)
     // What comes again because its handler failed is behind what was processed: that stays true.
     if (why !== 'redelivery') this.processed = this.processedLeaderEpoch = -1
+    else if (typeof to === 'object' && 'offset' in to && this.processed > to.offset) {
+      // Said to be done for a transaction that was then aborted.
+      this.processed = to.offset
+      this.processedLeaderEpoch = to.leaderEpoch ?? -1
+    }
     this.failures = 0
     // Whoever seeks, leaves the replay; what only moves inside it, doesn't.
     if (why === 'seek' || why === 'rewind' || why === 'replay') this.limit = Infinity

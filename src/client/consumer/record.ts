@@ -9,6 +9,7 @@ import { type Header, RecordView } from '../../protocol/records/record.ts'
 import { RecordSource } from '../../protocol/records/source.ts'
 import type { Serde } from '../serde.ts'
 import type { Decoding } from './decoding.ts'
+import { invalid } from './options.ts'
 import { nameOf, type Playhead } from './playhead.ts'
 
 /** A record as it was written. Null and empty differ, for key, value and header values. */
@@ -56,6 +57,10 @@ class BytesRecord extends RecordView<ConsumerSource> implements ConsumerRecord {
     return this.valueBytes()
   }
 
+  get origin(): ConsumerSource {
+    return this.source
+  }
+
   commit(metadata?: string): Promise<void> {
     const { playhead, epoch, decoding } = this.source
     return decoding.commit(playhead, epoch, this.offset + 1, this.leaderEpoch, metadata)
@@ -81,6 +86,10 @@ class DecodedRecord extends RecordView<ConsumerSource> implements ConsumerRecord
     return this.#value
   }
 
+  get origin(): ConsumerSource {
+    return this.source
+  }
+
   commit(metadata?: string): Promise<void> {
     const { playhead, epoch, decoding } = this.source
     return decoding.commit(playhead, epoch, this.offset + 1, this.leaderEpoch, metadata)
@@ -100,6 +109,12 @@ class DecodedRecord extends RecordView<ConsumerSource> implements ConsumerRecord
       )
     }
   }
+}
+
+/** The playhead of a record that a consumer gave out, and its epoch then. */
+export function originOf(record: object): { readonly playhead: Playhead; readonly epoch: number } {
+  if (record instanceof BytesRecord || record instanceof DecodedRecord) return record.origin
+  throw invalid('this is not a record of a consumer')
 }
 
 type AnyRecord = BytesRecord | DecodedRecord
