@@ -1,12 +1,12 @@
 /** The embedded broker: a Kafka broker in this process, for tests, for development, for small things. */
 import type { Log } from './base/env.ts'
 import { PlayheadError } from './base/error.ts'
+import { isLoopback } from './base/loopback.ts'
 import { Secret } from './base/secret.ts'
 import { nodeCpu } from './base/node/cpu.ts'
 import { nodeFiles } from './base/node/files.ts'
 import { nodeEnv } from './base/node/env.ts'
 import { asksWho, type Broker, type BrokerOptions, startBroker } from './broker/broker.ts'
-import { isLoopback } from './broker/server.ts'
 import { credentialText, type ScramCredential } from './broker/sasl/users.ts'
 import type { ScramMechanism } from './rpc/sasl/scram-keys.ts'
 import { JournalStore } from './store/journal.ts'

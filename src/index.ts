@@ -1,9 +1,16 @@
 /** Playhead: a Kafka client whose consumer groups can be rewound while they run. */
 import type { Log } from './base/env.ts'
+import { nodeClock } from './base/node/clock.ts'
 import { nodeEnv } from './base/node/env.ts'
+import { post } from './base/node/http.ts'
 import { lineLog, type LogLevel } from './base/node/log.ts'
 import { Client } from './client/client.ts'
 import type { ClusterOptions } from './rpc/options.ts'
+import {
+  type ClientCredentialsOptions,
+  tokensByClientCredentials
+} from './rpc/sasl/client-credentials.ts'
+import type { OauthToken } from './rpc/sasl/oauthbearer.ts'
 
 /** What a client is made with: where the cluster is, how to get in, limits, and where messages go. */
 export interface PlayheadOptions extends ClusterOptions {
@@ -22,6 +29,15 @@ export class Playhead extends Client {
     const { log, logLevel = 'warn', ...cluster } = options
     super(nodeEnv({ log: log ?? lineLog({ level: logLevel }) }), cluster)
   }
+}
+
+/**
+ * A token provider for `sasl: { mechanism: 'OAUTHBEARER', token: clientCredentials({ … }) }`: gets tokens from an endpoint by
+ * a client's id and secret (OAuth 2), and keeps each until it has used up 80 % of its life.
+ * @throws PlayheadError INVALID_ARGUMENT when an option makes no sense. The provider rejects with AUTHENTICATION_FAILED.
+ */
+export function clientCredentials(options: ClientCredentialsOptions): () => Promise<OauthToken> {
+  return tokensByClientCredentials({ clock: nodeClock, post }, options)
 }
 
 // The world and its errors
@@ -61,6 +77,8 @@ export type {
 } from './rpc/metadata.ts'
 export type { ClusterOptions } from './rpc/options.ts'
 export { Again, type Backoff } from './rpc/retry.ts'
+export type { ClientCredentialsOptions } from './rpc/sasl/client-credentials.ts'
+export type { SaslBroker, SaslMechanism } from './rpc/sasl/custom.ts'
 export type { OauthToken } from './rpc/sasl/oauthbearer.ts'
 export type { PasswordOptions, SaslOptions } from './rpc/sasl/sasl.ts'
 export type {

@@ -4,6 +4,7 @@
  */
 import type { Env, TlsOptions } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
+import { isLoopback } from '../base/loopback.ts'
 import { Changes, type Store } from '../base/store.ts'
 import { topicNameFault } from './catalog.ts'
 import { BrokerCluster, type BrokerNode } from './cluster.ts'
@@ -13,7 +14,7 @@ import type { GroupSettings } from './group-configs.ts'
 import { Retention } from './retention.ts'
 import { connectionCount } from './limits.ts'
 import { type BrokerSaslOptions, readSasl } from './sasl/options.ts'
-import { isLoopback, Server } from './server.ts'
+import { Server } from './server.ts'
 import { ShiftedClock } from './shifted-clock.ts'
 
 /** What a broker is started with. All of it may be left out. */

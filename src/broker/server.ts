@@ -1,5 +1,6 @@
 /** The listener of one broker: takes connections, up to the limits, and ends the silent ones. */
 import type { Env, Listener, Socket, SocketHandler, Timer, TlsOptions } from '../base/env.ts'
+import { isLoopback } from '../base/loopback.ts'
 import type { BrokerCluster } from './cluster.ts'
 import { closeMs, connectionCountPerAddress, sweepMs } from './limits.ts'
 import { Session } from './session.ts'
@@ -62,6 +63,7 @@ export class Server {
     if (
       this.#listener === undefined ||
       this.#sessions.size >= this.#cluster.settings.maxConnections ||
+      // A whole test suite comes from loopback, and is no attack.
       (ofAddress >= connectionCountPerAddress && !isLoopback(host))
     ) {
       this.#env.log.warn('a connection was refused: too many', { host, connections: ofAddress })
@@ -95,9 +97,4 @@ export class Server {
     const now = this.#env.clock.monotonic()
     for (const session of this.#sessions) session.sweep(now)
   }
-}
-
-/** A whole test suite comes from one address, and is no attack. */
-export function isLoopback(host: string): boolean {
-  return host === '::1' || host === 'localhost' || /^(::ffff:)?127\./.test(host)
 }

@@ -1,6 +1,6 @@
 /** What every command gets: a terminal to print by, the lines of stdin, and the cluster that was named. */
 import type { Readable } from 'node:stream'
-import { ApiVersions } from '../protocol/api/api-versions.ts'
+import { Metadata } from '../protocol/api/metadata.ts'
 import { Playhead } from '../index.ts'
 import { type AccessOptions, accessOf } from './access.ts'
 import { Terminal } from './terminal.ts'
@@ -44,8 +44,9 @@ export class Context {
       logLevel: options.verbose ? 'debug' : 'error'
     })
     // A wrong address shows at once, and not after the patience that a failing cluster deserves.
-    const software = { clientSoftwareName: 'playhead', clientSoftwareVersion: 'cli' }
-    await kafka.cluster.request(ApiVersions, software, { to: 'any', timeoutMs: FIRST_ANSWER_MS })
+    // Not by ApiVersions: that is answered also to who has yet to say who they are.
+    const patience = { to: 'any', timeoutMs: FIRST_ANSWER_MS, minVersion: 1 } as const
+    await kafka.cluster.request(Metadata, { topics: [] }, patience)
     return await use(kafka)
   }
 }

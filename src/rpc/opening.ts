@@ -64,16 +64,22 @@ async function authenticate(connection: Connection, env: Env, sasl: Sasl): Promi
   await handshake(connection, sasl)
   const version = chooseVersion(SaslAuthenticate, versions, place)
   let sessionLifetimeMs = 0
-  await sasl.authenticate(env, async bytes => {
-    const answer = await connection.ask(SaslAuthenticate, { authBytes: bytes }, version)
-    if (answer.errorCode !== KafkaError.NONE) {
-      const kafkaError = kafkaErrorName(answer.errorCode)
-      const reason = printable(answer.errorMessage ?? kafkaError).slice(0, quotedCharacters)
-      throw refused(connection, sasl, reason, kafkaError)
-    }
-    sessionLifetimeMs = answer.sessionLifetimeMs
-    return answer.authBytes
-  })
+  const { host, port, tls } = connection.address
+  const broker = { host, port, encrypted: tls !== undefined }
+  await sasl.authenticate(
+    env,
+    async bytes => {
+      const answer = await connection.ask(SaslAuthenticate, { authBytes: bytes }, version)
+      if (answer.errorCode !== KafkaError.NONE) {
+        const kafkaError = kafkaErrorName(answer.errorCode)
+        const reason = printable(answer.errorMessage ?? kafkaError).slice(0, quotedCharacters)
+        throw refused(connection, sasl, reason, kafkaError)
+      }
+      sessionLifetimeMs = answer.sessionLifetimeMs
+      return answer.authBytes
+    },
+    broker
+  )
   return { sessionLifetimeMs }
 }
 

@@ -34,11 +34,11 @@ test('over TLS with an authority of its own, and not with another', async () => 
 })
 
 test('a password comes from the environment alone, and is not shown', () => {
-  const options = { sasl: 'SCRAM-SHA-256', username: 'alice' } as const
-  const access = accessOf(options, 'canary')
+  const options = { sasl: ['SCRAM-SHA-256'], username: 'alice' } as const
+  const access = accessOf(options, { PLAYHEAD_PASSWORD: 'canary' })
   assert.equal(access.sasl?.mechanism, 'SCRAM-SHA-256')
   assert.ok(!inspect(access, { depth: 9 }).includes('canary'))
-  assert.deepEqual(accessOf({}, 'canary'), {})
+  assert.deepEqual(accessOf({}, { PLAYHEAD_PASSWORD: 'canary' }), {})
 })
 
 test('what is missing is said, by the name of its option', async () => {
@@ -46,6 +46,10 @@ test('what is missing is said, by the name of its option', async () => {
     ['--sasl PLAIN', /--username/],
     ['--sasl PLAIN --username alice', /PLAYHEAD_PASSWORD/],
     ['--username alice', /--sasl/],
+    ['--token-endpoint https://x', /--sasl/],
+    ['--sasl OAUTHBEARER', /PLAYHEAD_TOKEN/],
+    ['--sasl OAUTHBEARER --token-endpoint https://x', /--username/],
+    ['--sasl PLAIN,OAUTHBEARER', /one mechanism/],
     ['--tls-cert nowhere.pem', /--tls-key/],
     ['--tls-ca nowhere.pem', /nowhere\.pem can't be read: ENOENT/]
   ] as const) {

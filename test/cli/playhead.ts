@@ -20,9 +20,14 @@ export class Cli {
   #heard: () => void = () => {}
   #next: Promise<void> | null = null
 
-  constructor(args: readonly string[], bootstrap: readonly string[], input?: string) {
+  constructor(
+    args: readonly string[],
+    bootstrap: readonly string[],
+    input?: string,
+    secrets: Readonly<Record<string, string>> = {}
+  ) {
     this.#child = spawn(process.execPath, [main, ...args], {
-      env: { ...process.env, PLAYHEAD_BOOTSTRAP: bootstrap.join(',') },
+      env: { ...process.env, PLAYHEAD_BOOTSTRAP: bootstrap.join(','), ...secrets },
       stdio: 'pipe'
     })
     this.#child.stdout?.on('data', chunk => {
@@ -71,7 +76,8 @@ export class Cli {
 export function playhead(
   args: string,
   bootstrap: readonly string[],
-  input?: string
+  input?: string,
+  secrets?: Readonly<Record<string, string>>
 ): Promise<Ended> {
-  return new Cli(args.split(' '), bootstrap, input).ended
+  return new Cli(args.split(' '), bootstrap, input, secrets).ended
 }

@@ -35,10 +35,14 @@ function withNonce(nonce: string): Env {
 async function scramAgainst(...answers: readonly string[]): Promise<string[]> {
   const said: string[] = []
   const sasl = saslFrom({ mechanism: 'SCRAM-SHA-256', username: 'user', password: 'pencil' }, false)
-  await sasl.authenticate(withNonce(rfc7677.nonce), async bytes => {
-    said.push(bytes.toString())
-    return Buffer.from(answers[said.length - 1] ?? '')
-  })
+  await sasl.authenticate(
+    withNonce(rfc7677.nonce),
+    async bytes => {
+      said.push(bytes.toString())
+      return Buffer.from(answers[said.length - 1] ?? '')
+    },
+    { host: 'b', port: 9092, encrypted: false }
+  )
   return said
 }
 

@@ -228,10 +228,14 @@ test('a recorded exchange is worth nothing when it is played again', async () =>
   const sasl = saslFrom({ mechanism: 'SCRAM-SHA-256', username: 'alice', password: canary }, false)
   const good = await Wire.connect(env, at.address)
   await shake(good)
-  await sasl.authenticate(env, async bytes => {
-    said.push(bytes)
-    return (await good.ask(SaslAuthenticate, 2, { authBytes: bytes })).authBytes
-  })
+  await sasl.authenticate(
+    env,
+    async bytes => {
+      said.push(bytes)
+      return (await good.ask(SaslAuthenticate, 2, { authBytes: bytes })).authBytes
+    },
+    { host: 'b', port: 9092, encrypted: false }
+  )
   assert.equal((await good.ask(ListGroups, 4, { statesFilter: [] })).errorCode, 0)
   await good.close()
   const replay = await Wire.connect(env, at.address)

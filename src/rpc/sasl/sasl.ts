@@ -5,6 +5,7 @@
 import type { Env } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
 import { Secret } from '../../base/secret.ts'
+import { type SaslBroker, type SaslMechanism, custom } from './custom.ts'
 import { type OauthToken, oauthbearer } from './oauthbearer.ts'
 import { plain } from './plain.ts'
 import { scram } from './scram.ts'
@@ -16,7 +17,7 @@ export interface Sasl {
   /** By its registered name. */
   readonly mechanism: string
   /** Resolves once both sides are content. */
-  authenticate(env: Env, say: Say): Promise<void>
+  authenticate(env: Env, say: Say, broker: SaslBroker): Promise<void>
 }
 
 /** Who authenticates by a password. */
@@ -42,9 +43,14 @@ export type SaslOptions =
       /** The token is sent as it is. Without TLS only when this says so. Default false. */
       readonly allowPlaintext?: boolean | undefined
     }
+  | {
+      /** One of your own. */
+      readonly mechanism: SaslMechanism
+    }
 
 /** Reads the options. Throws INVALID_ARGUMENT, among others when a secret would go over a plain connection. */
 export function saslFrom(options: SaslOptions, encrypted: boolean): Sasl {
+  if (typeof options.mechanism === 'object') return custom(options.mechanism)
   switch (options.mechanism) {
     case 'PLAIN':
       refuseInTheOpen(options.mechanism, encrypted, options.allowPlaintext)
@@ -59,7 +65,7 @@ export function saslFrom(options: SaslOptions, encrypted: boolean): Sasl {
       const { mechanism }: { mechanism: unknown } = options
       throw new PlayheadError(
         'INVALID_ARGUMENT',
-        `sasl.mechanism is ${String(mechanism)}: there are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER`
+        `sasl.mechanism is ${JSON.stringify(mechanism)}: there are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, or one of your own: { name, authenticate }`
       )
     }
   }
