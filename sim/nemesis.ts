@@ -2,7 +2,7 @@
 import { PlayheadError } from '../src/base/error.ts'
 import type { EmbeddedBroker } from '../src/broker/broker.ts'
 import { type BrokerActor, brokerNode } from './actors/broker.ts'
-import { askRewind } from './actors/rewinder.ts'
+import { askKeeper, askRewind } from './actors/rewinder.ts'
 import type { Stage } from './actors/stage.ts'
 import type { Action } from './plan/plan.ts'
 import type { Storage } from './world/store.ts'
@@ -65,6 +65,13 @@ function play(stage: Stage, broker: BrokerActor, disk: Storage, action: Action):
       return brokerDoes(stage, broker, running => running.stopListener(action.broker))
     case 'start listener':
       return brokerDoes(stage, broker, running => running.startListener(action.broker))
+    case 'clock jump':
+      return world.setClock(action.node, action.byMs)
+    case 'create topic':
+    case 'grow topic':
+    case 'delete topic':
+    case 'cut log':
+      return askKeeper(stage, action)
     case 'rewind':
       return askRewind(stage, action)
     default:

@@ -6,6 +6,7 @@ import { readerProgram } from './actors/reader.ts'
 import { adminNode, adminProgram, askRewind } from './actors/rewinder.ts'
 import type { Stage } from './actors/stage.ts'
 import { Tap } from './actors/tap.ts'
+import { Topics } from './actors/topics.ts'
 import { CallChecker } from './checkers/calls.ts'
 import { CommitChecker } from './checkers/commits.ts'
 import { CoverageChecker } from './checkers/coverage.ts'
@@ -67,6 +68,7 @@ export async function run(plan: Plan, options: RunOptions = {}): Promise<Outcome
     plan,
     bootstrap: bootstrapOf(plan.brokers),
     liveness,
+    topics: new Topics(plan.topics),
     healed: false,
     diskFailed: false,
     quiet: false,
@@ -139,14 +141,13 @@ function addNodes(stage: Stage, disk: Storage): BrokerActor {
   for (const member of plan.members) {
     world.addNode(member.name, memberProgram(here, member), offset(member.name))
   }
-  if (plan.members.length > 0) world.addNode(adminNode, adminProgram(here), offset(adminNode))
+  world.addNode(adminNode, adminProgram(here), offset(adminNode))
   world.addNode('reader', readerProgram(here))
   return broker
 }
 
 function actors(plan: Plan): string[] {
-  const admins = plan.members.length > 0 ? [adminNode] : []
-  return [...namesOf([...plan.producers, ...plan.members]), ...admins]
+  return [...namesOf([...plan.producers, ...plan.members]), adminNode]
 }
 
 function namesOf(nodes: readonly { readonly name: string }[]): string[] {
@@ -176,7 +177,9 @@ async function heal(stage: Stage, broker: BrokerActor): Promise<void> {
 async function rewindsInQuiet(stage: Stage, group: string): Promise<void> {
   const { world, plan, liveness } = stage
   if (world.violation !== undefined) return
-  const topics = plan.topics.map(({ name }) => name)
+  const topics = stage.topics.names.filter(name =>
+    plan.members.some(one => one.group === group && one.topics.includes(name))
+  )
   const checkMs = Math.max(...plan.members.map(({ rewindCheckMs }) => rewindCheckMs))
   const withinMs = checkMs + 5_000
   const what = { do: 'rewind', by: adminNode, group, topics, to: 0.7, until: null } as const

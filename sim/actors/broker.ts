@@ -13,6 +13,8 @@ const port = 9092
 export interface BrokerActor {
   readonly program: Program
   running: EmbeddedBroker | undefined
+  /** The topics of the plan were made. */
+  begun: boolean
 }
 
 export function bootstrapOf(brokers: number): string[] {
@@ -22,6 +24,7 @@ export function bootstrapOf(brokers: number): string[] {
 export function brokerActor(stage: () => Stage, disk: Storage, tap: Tap): BrokerActor {
   const actor: BrokerActor = {
     running: undefined,
+    begun: false,
     program: async process => {
       const { plan, world } = stage()
       actor.running = undefined
@@ -30,7 +33,10 @@ export function brokerActor(stage: () => Stage, disk: Storage, tap: Tap): Broker
         host: brokerNode,
         port,
         brokers,
-        topics: Object.fromEntries(topics.map(({ name, partitions }) => [name, partitions])),
+        // Once only: what was deleted does not come back.
+        topics: actor.begun
+          ? {}
+          : Object.fromEntries(topics.map(({ name, partitions }) => [name, partitions])),
         autoCreateTopics: false,
         groups: {
           sessionTimeoutMs: plan.sessionTimeoutMs,
@@ -48,7 +54,9 @@ export function brokerActor(stage: () => Stage, disk: Storage, tap: Tap): Broker
         if (!(error instanceof PlayheadError && error.code === 'STORAGE_FAILED')) throw error
         return world.mark('the broker does not start: its disk is full')
       }
-      if (!process.dead) actor.running = broker
+      if (process.dead) return
+      actor.running = broker
+      actor.begun = true
       if (process.incarnation > 1) world.mark('the broker is back')
     }
   }

@@ -3,6 +3,7 @@ import { PlayheadError } from '../../src/base/error.ts'
 import { Consumer } from '../../src/client/consumer/consumer.ts'
 import type { TopicPartition } from '../../src/client/partition.ts'
 import type { ConsumerRecord } from '../../src/client/consumer/record.ts'
+import type { Rewound } from '../../src/client/consumer/rewound.ts'
 import { Cluster } from '../../src/rpc/cluster.ts'
 import type { RewindId, Tp } from '../history/events.ts'
 import { nameOfValue } from '../history/values.ts'
@@ -58,7 +59,9 @@ class Membership {
     this.#cluster = new Cluster(process.env, {
       bootstrap: stage.bootstrap,
       clientId: name,
-      requestTimeoutMs: 5_000
+      requestTimeoutMs: 5_000,
+      // New topics and partitions are found within that time.
+      metadataMaxAgeMs: 5_000
     })
     this.#consumer = new Consumer(this.#cluster, {
       group: plan.group,
@@ -72,7 +75,11 @@ class Membership {
       partitionMaxBytes: plan.partitionMaxBytes,
       fetchMaxWaitMs: plan.fetchMaxWaitMs,
       bufferMaxBytes: plan.bufferMaxBytes,
-      ...(plan.isStatic && { instanceId: process.node })
+      ...(plan.isStatic && { instanceId: process.node }),
+      ...(plan.startFrom && { startFrom: plan.startFrom }),
+      ...(plan.maxProcessingMs && { maxProcessingMs: plan.maxProcessingMs }),
+      ...(plan.rewindHandlerWaitMs && { rewindHandlerWaitMs: plan.rewindHandlerWaitMs }),
+      ...(plan.onRewind && { onRewind: told => this.#onRewind(told), onRewindTimeoutMs: 2_000 })
     })
     openConsumers.set(process, this.#consumer)
     this.#listen()
@@ -87,7 +94,8 @@ class Membership {
       member: this.#name,
       group,
       committedOnly: true,
-      sessionMs
+      sessionMs,
+      startFrom: this.#plan.startFrom
     })
     void this.#watch(leavesAtMs)
     try {
@@ -108,6 +116,7 @@ class Membership {
     while (this.#closing === undefined) {
       const late = this.#process.env.clock.monotonic() > leavesAtMs && !this.#stage.healed
       if (late || this.#stage.stopping) return this.#close()
+      if (this.#now(this.#plan.seeks)) this.#seek()
       await sleep(this.#stage.world, this.#process, 250)
     }
   }
@@ -132,13 +141,16 @@ class Membership {
     })
     this.#consumer.on('revoked', ({ partitions }) => this.#given(partitions.map(nameOf), 'revoked'))
     this.#consumer.on('lost', ({ partitions }) => this.#given(partitions.map(nameOf), 'lost'))
-    this.#consumer.on('moved', ({ topic, partition, to }) => {
-      world.saw(this.#process, { k: 'moved', member, tp: `${topic}:${partition}`, to })
+    this.#consumer.on('moved', ({ topic, partition, from, to }) => {
+      world.saw(this.#process, { k: 'moved', member, tp: `${topic}:${partition}`, from, to })
     })
     this.#consumer.on('rewound', ({ id, partitions }) => {
       for (const { topic, partition, from, to } of partitions) {
         const tp = `${topic}:${partition}`
         world.saw(this.#process, { k: 'applied', member, tp, id, from: from ?? 0, to })
+        // Whoever seeks while a rewind is under way gets where he sought once it is over.
+        const at = this.#consumer.position({ topic, partition }) ?? to
+        if (at !== to) world.saw(this.#process, { k: 'seek', member, tp, from: to, to: at })
       }
     })
     this.#consumer.on('error', ({ error }) => world.mark(`consumer error: ${error.code}`))
@@ -205,8 +217,72 @@ class Membership {
     }
   }
 
+  /** By chance, while things go wrong. Draws nothing where it never can be. */
+  #now(probability = 0): boolean {
+    return probability > 0 && !this.#stage.healed && this.#process.random.chance(probability)
+  }
+
+  /** Somewhere in what is known of the log, on one of its partitions. */
+  #seek(): void {
+    const { world, liveness } = this.#stage
+    const { random } = this.#process
+    const { assignment } = this.#consumer
+    if (assignment.length === 0 || this.#closing !== undefined) return
+    const at = random.pick(assignment)
+    const tp = nameOf(at)
+    if (!this.#owned.has(tp)) return
+    const from = this.#consumer.position(at)
+    const to = Math.floor(liveness.endOf(tp) * random.pick([0, random.next(), 1]))
+    try {
+      this.#consumer.seek({ ...at, offset: to })
+    } catch (error) {
+      if (!(error instanceof PlayheadError)) throw error
+      return world.mark(`a seek fails: ${error.code}`)
+    }
+    world.mark('a seek')
+    const { node } = this.#process
+    world.saw(this.#process, {
+      k: 'seek',
+      member: this.#name,
+      tp,
+      ...(from !== undefined && { from }),
+      to
+    })
+    world.tell(() => `${node} seeks ${tp} from ${from} to ${to}`)
+  }
+
+  async #onRewind({ id, partitions }: Rewound): Promise<void> {
+    const { world, healed } = this.#stage
+    world.saw(this.#process, {
+      k: 'announced',
+      member: this.#name,
+      id,
+      tps: partitions.map(nameOf)
+    })
+    if (healed) return
+    world.mark(`onRewind: ${this.#plan.onRewind}`)
+    switch (this.#plan.onRewind) {
+      case 'slow':
+        return sleep(world, this.#process, 1_000 * this.#process.random.next())
+      case 'throws':
+        throw new HandlerError('onRewind throws')
+      case 'hangs':
+        return this.#hang()
+      default:
+    }
+  }
+
+  /** Ends when all is well again, whatever signal fires. */
+  async #hang(): Promise<void> {
+    while (!this.#stage.healed) await sleep(this.#stage.world, this.#process, 500)
+  }
+
   async #work(): Promise<void> {
-    const { handlerMs } = this.#plan
+    const { handlerMs, handlerHangs = 0 } = this.#plan
+    if (this.#now(handlerHangs)) {
+      this.#stage.world.mark('a handler hangs')
+      return this.#hang()
+    }
     if (handlerMs > 0 && !this.#stage.healed) {
       await sleep(this.#stage.world, this.#process, handlerMs * this.#process.random.next())
     }

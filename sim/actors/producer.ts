@@ -73,10 +73,10 @@ class ProducerActor {
   }
 
   async #send(to: Producer | Transaction, tx: string | undefined): Promise<boolean> {
-    const { world, plan } = this.#stage
+    const { world, topics } = this.#stage
     const { random, node, incarnation } = this.#process
-    const { name: topic, partitions } = random.pick(plan.topics)
-    const partition = random.between(0, partitions - 1)
+    const topic = random.pick(topics.names)
+    const partition = random.between(0, topics.partitionsOf(topic) - 1)
     const tp = `${topic}:${partition}`
     const padding = random.between(0, this.#plan.bytes)
     const value = valueFor(tp, `${node}.${incarnation}`, ++this.#sent, padding)

@@ -24,9 +24,9 @@ const maxBytes = 64 * 1024 * 1024
 /** Reads everything into the history. */
 export function readerProgram(stage: () => Stage): (process: Process) => Promise<void> {
   return async process => {
-    const { world, plan, bootstrap } = stage()
+    const { world, topics, bootstrap } = stage()
     const cluster = new Cluster(process.env, { bootstrap, clientId: 'reader' })
-    for (const { name } of plan.topics) {
+    for (const name of topics.names) {
       const { topicId, partitions } = await cluster.topic(name)
       for (const partition of partitions.keys()) {
         await readPartition(stage(), process, cluster, { topic: name, topicId, partition })

@@ -7,6 +7,7 @@ import { Cluster } from '../../src/rpc/cluster.ts'
 import type { Offsets } from '../history/events.ts'
 import type { Action } from '../plan/plan.ts'
 import type { Process } from '../world/process.ts'
+import { keep } from './keeper.ts'
 import { openConsumers } from './member.ts'
 import { mustSettle, rest, type Stage } from './stage.ts'
 
@@ -20,6 +21,7 @@ interface Wish {
 }
 
 const admins = new WeakMap<Process, Admin>()
+const clusters = new WeakMap<Process, Cluster>()
 const closeMs = 10_000
 
 export function adminProgram(stage: () => Stage): (process: Process) => Promise<void> {
@@ -31,10 +33,24 @@ export function adminProgram(stage: () => Stage): (process: Process) => Promise<
       requestTimeoutMs: 5_000
     })
     admins.set(process, new Admin(cluster))
+    clusters.set(process, cluster)
     while (!stage().stopping) await rest(stage(), process, 1_000)
     await mustSettle(stage(), process, 'cluster.close', closeMs, () => cluster.close())
     world.saw(process, { k: 'closed', leftovers: process.leftovers })
   }
+}
+
+/** Has the topics changed, if the admin is there. */
+export function askKeeper(stage: Stage, action: Parameters<typeof keep>[3]): void {
+  const process = stage.world.process(adminNode)
+  if (process === undefined) return
+  process.enter(() => {
+    const cluster = clusters.get(process)
+    if (cluster === undefined) return
+    keep(stage, process, cluster, action).catch((error: unknown) => {
+      if (!process.dead) stage.world.uncaught(error)
+    })
+  })
 }
 
 /** Asks for the rewind, from the process of who is to ask, if it is there. */
@@ -147,10 +163,10 @@ function answered(stage: Stage, process: Process, w: string, result: RewindResul
 
 /** The plan says how far along the log; here it is known how far that is. */
 function wishesOf(stage: Stage, { topics }: RewindAction, to: number): Wish[] {
-  return stage.plan.topics
-    .filter(({ name }) => topics.includes(name))
-    .flatMap(({ name: topic, partitions }) =>
-      Array.from({ length: partitions }, (_, partition) => {
+  return stage.topics.names
+    .filter(name => topics.includes(name))
+    .flatMap(topic =>
+      Array.from({ length: stage.topics.partitionsOf(topic) }, (_, partition) => {
         const end = stage.liveness.endOf(`${topic}:${partition}`)
         return { topic, partition, offset: Math.floor(end * to) }
       })

@@ -3,11 +3,13 @@ import type { LivenessChecker } from '../checkers/liveness.ts'
 import type { Plan } from '../plan/plan.ts'
 import type { Process } from '../world/process.ts'
 import { sleep, type World } from '../world/world.ts'
+import type { Topics } from './topics.ts'
 
 export interface Stage {
   readonly world: World
   readonly plan: Plan
   readonly bootstrap: readonly string[]
+  readonly topics: Topics
   /** Nothing goes wrong any more. */
   healed: boolean
   /** Since the broker was started last, writes may have failed. */

@@ -24,6 +24,8 @@ interface Slot {
   staleSince: number | undefined
   /** Who committed `effective`. */
   member: string
+  /** Who sought there, and so may commit less. */
+  sought: string | undefined
   /** A commit that nobody saw the end of may have changed it. */
   unsure: boolean
 }
@@ -68,6 +70,14 @@ export class CommitChecker implements Checker {
         return
       case 'ledger':
         return this.#ledger(event)
+      case 'seek':
+        return this.#sought(event)
+      case 'topic.deleted':
+        for (const key of this.#slots.keys()) {
+          if (key.slice(key.indexOf(' ') + 1, key.lastIndexOf(':')) === event.topic)
+            this.#slots.delete(key)
+        }
+        return
       case 'reset':
         this.#slots.delete(`${event.group} ${event.tp}`)
         return
@@ -100,6 +110,12 @@ export class CommitChecker implements Checker {
     targets.set(id, target)
   }
 
+  #sought({ member, tp }: Of<'seek'>): void {
+    const { group } = this.#members.get(member) ?? {}
+    const slot = this.#slots.get(`${group} ${tp}`)
+    if (slot !== undefined) slot.sought = member
+  }
+
   #applied(event: Of<'commit.applied'>): void {
     const { group, tp, offset, rewindId, member } = event
     const key = `${group} ${tp}`
@@ -117,6 +133,7 @@ export class CommitChecker implements Checker {
         raw: offset,
         staleSince: undefined,
         member,
+        sought: undefined,
         unsure: false
       })
       return
@@ -137,7 +154,7 @@ export class CommitChecker implements Checker {
         throw new Violation('W4', `${tp} of ${group}: ${what}`, event)
       }
       slot.staleSince ??= event.t
-    } else if (offset < slot.effective) {
+    } else if (offset < slot.effective && slot.sought !== member) {
       if (!late && member === slot.member) {
         const fall = `fell from ${slot.effective} to ${offset} without a rewind`
         throw new Violation('G5', `${tp} of ${group} ${fall}`, event)
@@ -148,6 +165,7 @@ export class CommitChecker implements Checker {
 
   #become(slot: Slot, offset: number, member: string): void {
     slot.effective = offset
+    if (slot.member !== member && slot.sought !== member) slot.sought = undefined
     slot.member = member
     slot.staleSince = undefined
   }

@@ -16,13 +16,19 @@ export class CoverageChecker implements Checker {
   readonly #groupOf = new Map<string, string>()
   readonly #visible = new Map<Tp, number[]>()
   readonly #starts = new Map<Tp, number>()
+  /** Groups that begin at the end of the log, and their partitions of which it is known where that was. */
+  readonly #atTheEnd = new Set<string>()
+  readonly #begunAt = new Set<string>()
 
   on(event: Happened): void {
     switch (event.k) {
       case 'join':
         this.#groupOf.set(event.member, event.group)
         this.#its(event.group)
+        if (event.startFrom === 'latest') this.#atTheEnd.add(event.group)
         return
+      case 'deliver':
+        return this.#begun(this.#groupOf.get(event.member) ?? '', event.tp, event.offset)
       case 'handled': {
         const group = this.#its(this.#groupOf.get(event.member) ?? '')
         const handled = group.handled.get(event.tp) ?? new Set()
@@ -33,7 +39,7 @@ export class CoverageChecker implements Checker {
       case 'applied':
       case 'seek':
       case 'moved': {
-        const from = 'from' in event ? event.from : 0
+        const from = event.from ?? 0
         if (event.to > from)
           this.#excuse(this.#groupOf.get(event.member) ?? '', event.tp, from, event.to)
         return
@@ -42,6 +48,7 @@ export class CoverageChecker implements Checker {
         // An owner may stand anywhere when it takes it up.
         return this.#excuseSkip(event.group, event.tp, event.target)
       case 'commit.applied': {
+        this.#begun(event.group, event.tp, event.offset)
         const { committed } = this.#its(event.group)
         committed.set(event.tp, Math.max(event.offset, committed.get(event.tp) ?? 0))
         return
@@ -57,6 +64,14 @@ export class CoverageChecker implements Checker {
       }
       default:
     }
+  }
+
+  /** Of a group that begins at the end, what was there before. */
+  #begun(group: string, tp: Tp, offset: number): void {
+    const key = `${group} ${tp}`
+    if (!this.#atTheEnd.has(group) || this.#begunAt.has(key)) return
+    this.#begunAt.add(key)
+    this.#excuse(group, tp, 0, offset)
   }
 
   end(): void {

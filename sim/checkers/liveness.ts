@@ -6,6 +6,7 @@ import type { Checker, Happened, Tp } from '../history/events.ts'
 
 interface Member {
   readonly group: string
+  readonly startFrom: 'earliest' | 'latest'
   readonly node: string
   /** Where it is, per partition that it owns. */
   readonly at: Map<Tp, number>
@@ -14,6 +15,7 @@ interface Member {
 export class LivenessChecker implements Checker {
   readonly #members = new Map<string, Member>()
   readonly #groups = new Set<string>()
+  readonly #deleted = new Set<string>()
   /** The last record that everybody must see, per partition. */
   readonly #last = new Map<Tp, number>()
   /** Offsets of transactions that have not ended. */
@@ -50,7 +52,12 @@ export class LivenessChecker implements Checker {
         this.#rewinds.set(event.w, `ended with ${event.why}`)
         return
       case 'join':
-        this.#members.set(event.member, { group: event.group, node: event.node, at: new Map() })
+        this.#members.set(event.member, {
+          group: event.group,
+          startFrom: event.startFrom ?? 'earliest',
+          node: event.node,
+          at: new Map()
+        })
         this.#groups.add(event.group)
         return
       case 'assigned':
@@ -59,7 +66,12 @@ export class LivenessChecker implements Checker {
       case 'deliver':
         this.#members.get(event.member)?.at.set(event.tp, event.offset)
         return
+      case 'topic.deleted':
+        this.#deleted.add(event.topic)
+        for (const tp of this.#last.keys()) if (topicOf(tp) === event.topic) this.#last.delete(tp)
+        return
       case 'applied':
+      case 'moved':
       case 'seek':
         this.#members.get(event.member)?.at.set(event.tp, event.to - 1)
         return
@@ -104,7 +116,9 @@ export class LivenessChecker implements Checker {
           ...owners.map(([, one]) => one.at.get(tp) ?? -1),
           committed(group, tp) - 1
         )
-        if (at < last)
+        // Of a group that begins at the end nobody knows where that was, before something came.
+        const anywhere = at < 0 && owners.every(([, one]) => one.startFrom === 'latest')
+        if (at < last && !anywhere)
           return `${owners.map(([name]) => name).join()} is at ${at} of ${last} of ${tp}`
       }
     }
@@ -112,6 +126,11 @@ export class LivenessChecker implements Checker {
   }
 
   #visible(tp: Tp, offset: number): void {
+    if (this.#deleted.has(topicOf(tp))) return
     this.#last.set(tp, Math.max(offset, this.#last.get(tp) ?? -1))
   }
+}
+
+function topicOf(tp: Tp): string {
+  return tp.slice(0, tp.lastIndexOf(':'))
 }

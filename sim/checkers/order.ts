@@ -89,7 +89,9 @@ export class OrderChecker implements Checker {
   #moved(event: Of<'applied' | 'seek' | 'moved'>, tp: Tp, to: number, because: string): void {
     const stream = this.#members.get(event.member)?.owned.get(tp)
     if (stream === undefined) return
-    const rewindId = event.k === 'applied' ? event.id : stream.rewindId
+    // Whoever seeks leaves a replay, and nothing is said of the rest of its window.
+    const sought = event.k === 'seek' ? undefined : stream.rewindId
+    const rewindId = event.k === 'applied' ? event.id : sought
     this.#members.get(event.member)?.owned.set(tp, { last: -1, target: to, because, rewindId })
   }
 

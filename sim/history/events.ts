@@ -34,6 +34,8 @@ export type Happening =
       readonly group: string
       readonly committedOnly: boolean
       readonly sessionMs: number
+      /** Where the group begins. Default: at the first record. */
+      readonly startFrom?: 'earliest' | 'latest' | undefined
     }
   | { readonly k: 'assigned'; readonly member: string; readonly tps: readonly Tp[] }
   | { readonly k: 'revoked' | 'lost'; readonly member: string; readonly tps: readonly Tp[] }
@@ -47,9 +49,22 @@ export type Happening =
       readonly rewindId: RewindId
     }
   | { readonly k: 'handled'; readonly member: string; readonly tp: Tp; readonly offset: number }
-  | { readonly k: 'seek'; readonly member: string; readonly tp: Tp; readonly to: number }
+  | {
+      readonly k: 'seek'
+      readonly member: string
+      readonly tp: Tp
+      /** Where it stood. Default: anywhere before. */
+      readonly from?: number
+      readonly to: number
+    }
   /** The position moved by itself: the log was cut. */
-  | { readonly k: 'moved'; readonly member: string; readonly tp: Tp; readonly to: number }
+  | {
+      readonly k: 'moved'
+      readonly member: string
+      readonly tp: Tp
+      readonly from?: number
+      readonly to: number
+    }
   // ── Rewinding. `w` names the call. `applied`: inside the owner; from here on it delivers from `to`.
   | { readonly k: 'rewind'; readonly w: string; readonly group: string; readonly to: Offsets }
   | {
@@ -67,6 +82,13 @@ export type Happening =
       readonly id: RewindId
       readonly from: number
       readonly to: number
+    }
+  /** The application of an owner is told of a rewind, before it takes effect. */
+  | {
+      readonly k: 'announced'
+      readonly member: string
+      readonly id: RewindId
+      readonly tps: readonly Tp[]
     }
   // ── What the coordinator did (a probe in the broker; not to be had from a real Kafka).
   | {
@@ -103,6 +125,9 @@ export type Happening =
   | { readonly k: 'reset'; readonly group: string; readonly tp: Tp; readonly offset: number }
   // ── The log, as a fresh reader found it at the end, and as it was cut.
   | { readonly k: 'cut'; readonly tp: Tp; readonly start: number }
+  /** These may be there from now on; the topic may be gone from now on. */
+  | { readonly k: 'created'; readonly tps: readonly Tp[] }
+  | { readonly k: 'topic.deleted'; readonly topic: string }
   | { readonly k: 'final'; readonly tp: Tp; readonly offset: number; readonly v: string }
   | { readonly k: 'final.end'; readonly tp: Tp; readonly start: number; readonly end: number }
   // ── Calls that must settle, and the rest of the world.

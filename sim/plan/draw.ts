@@ -22,13 +22,19 @@ export function drawPlan(seed: bigint, worlds: readonly WorldName[]): Plan {
   const faultsMs = random.pick([5_000, 10_000, 10_000, 20_000, 20_000, 40_000, 60_000])
   const plan = { world, brokers, topics, producers, members, faultsMs }
   const durability = random.pick(['fsync', 'fsync', 'os'] as const)
-  const actions = [...drawFaults(random, plan), ...drawRewinds(random, plan)]
+  const more = new Seeded(seed).split('more')
+  const actions = [
+    ...drawFaults(random, plan),
+    ...drawRewinds(random, plan),
+    ...drawChanges(more, plan)
+  ]
     // What is only written does not survive a power loss, and is not said to.
     .filter(action => !(action.do === 'power' && action.node === 'b' && durability === 'os'))
   actions.sort((a, b) => a.atMs - b.atMs)
   return {
     seed: `0x${seed.toString(16)}`,
     ...plan,
+    members: drawHabits(more, members, actions),
     durability,
     store: random.pick(['journal', 'simulated']),
     sessionTimeoutMs: random.pick([3_000, 6_000, 10_000]),
@@ -204,4 +210,63 @@ function drawOffsets(
   return Object.fromEntries(
     ['b', 'admin', ...actors.map(({ name }) => name)].map(name => [name, offset()])
   )
+}
+
+/** What members do besides; each in some plans only. They subscribe to topics that will be created, too. */
+function drawHabits(
+  random: SeededRandom,
+  members: readonly MemberPlan[],
+  actions: readonly Action[]
+): MemberPlan[] {
+  const created = actions.flatMap(action => (action.do === 'create topic' ? [action.topic] : []))
+  const startFrom = random.chance(0.3) ? 'latest' : 'earliest'
+  const seeks = random.chance(0.2) ? random.pick([0.01, 0.1]) : 0
+  const hangs = random.chance(0.15) ? random.pick([0.002, 0.02]) : 0
+  const announced = random.chance(0.4)
+  const waits = random.pick([10, 1_000, 10_000])
+  return members.map(member => ({
+    ...member,
+    topics: [...member.topics, ...created],
+    startFrom,
+    ...(seeks > 0 && { seeks }),
+    ...(hangs > 0 && {
+      handlerHangs: hangs,
+      maxProcessingMs: random.pick([2_000, 300_000])
+    }),
+    ...(announced && { onRewind: random.pick(['quick', 'slow', 'throws', 'hangs'] as const) }),
+    rewindHandlerWaitMs: waits
+  }))
+}
+
+/** Topics that come, grow and go, logs that are cut, clocks that are set. */
+function drawChanges(random: SeededRandom, plan: Drawn): Action[] {
+  const kinds = (
+    ['create topic', 'grow topic', 'delete topic', 'cut log', 'clock jump'] as const
+  ).filter(() => random.chance(0.25))
+  if (kinds.length === 0) return []
+  const count = random.between(1, random.pick([2, 5, 10]))
+  const nodes = [...plan.producers, ...plan.members].map(({ name }) => name)
+  return Array.from({ length: count }, (_, i): Action => {
+    const atMs = random.between(500, plan.faultsMs)
+    const { name: topic, partitions } = random.pick(plan.topics)
+    const kind = random.pick(kinds)
+    switch (kind) {
+      case 'create topic':
+        return { atMs, do: kind, topic: `new.${i}`, partitions: random.pick([1, 3]) }
+      case 'grow topic':
+        return { atMs, do: kind, topic, partitions: partitions + random.pick([1, 2, 5]) }
+      case 'delete topic':
+        return { atMs, do: kind, topic }
+      case 'cut log': {
+        const partition = random.between(0, partitions - 1)
+        return { atMs, do: kind, topic, partition, to: random.pick([0.1, 0.5, 0.9, 1]) }
+      }
+      case 'clock jump': {
+        const byMs = random.pick([-600_000, -5_000, 5_000, 600_000])
+        return { atMs, do: kind, node: random.pick([...nodes, 'b', 'admin']), byMs }
+      }
+      default:
+        return kind satisfies never
+    }
+  })
 }

@@ -76,6 +76,17 @@ export interface MemberPlan {
   /** Closes then, in order, and comes back after `awayMs`. */
   readonly leaveAtMs: number
   readonly awayMs: number
+  // Plans that were kept before there were these have none of them.
+  /** Where the group begins. Default 'earliest'. */
+  readonly startFrom?: 'earliest' | 'latest'
+  /** Each quarter of a second: to seek in one of its partitions. */
+  readonly seeks?: number
+  /** Of records: their handler hangs, until all heals. */
+  readonly handlerHangs?: number
+  /** What its `onRewind` does. Default: it has none. */
+  readonly onRewind?: 'quick' | 'slow' | 'throws' | 'hangs'
+  readonly maxProcessingMs?: number
+  readonly rewindHandlerWaitMs?: number
 }
 
 /** What happens at a moment. */
@@ -106,4 +117,15 @@ export type Action = { readonly atMs: number } & (
     }
   | { readonly do: 'move coordinator'; readonly group: string; readonly to: number }
   | { readonly do: 'stop listener' | 'start listener'; readonly broker: number }
+  /** What is before `to` of the log is deleted, as by retention. */
+  | {
+      readonly do: 'cut log'
+      readonly topic: string
+      readonly partition: number
+      readonly to: number
+    }
+  | { readonly do: 'clock jump'; readonly node: string; readonly byMs: number }
+  | { readonly do: 'create topic'; readonly topic: string; readonly partitions: number }
+  | { readonly do: 'grow topic'; readonly topic: string; readonly partitions: number }
+  | { readonly do: 'delete topic'; readonly topic: string }
 )

@@ -25,7 +25,7 @@ export interface ProcessWorld {
   readonly cpu: (clock: Clock, random: SeededRandom) => Cpu
   readonly random: SeededRandom
   /** How far the node's wall clock is off. */
-  readonly wallOffsetMs: number
+  readonly wallOffsetMs: () => number
   /** An error that nobody in the process caught. */
   readonly uncaught: (process: Process, error: unknown) => void
   readonly logged: (process: Process, level: LogLevel, message: string, fields?: LogFields) => void
@@ -166,7 +166,7 @@ export class Process {
       return alarm
     }
     return {
-      now: () => clock.now() + wallOffsetMs,
+      now: () => clock.now() + wallOffsetMs(),
       monotonic: () => clock.monotonic(),
       after: (delayMs, fire) => ask(fire, alarm => clock.after(delayMs, () => alarm.due())),
       soon: fire => ask(fire, alarm => clock.soon(() => alarm.due()))

@@ -20,7 +20,7 @@ export type Program = (process: Process) => Promise<void>
 interface Node {
   readonly name: string
   readonly program: Program
-  readonly wallOffsetMs: number
+  wallOffsetMs: number
   readonly disk: Storage | undefined
   incarnation: number
   process: Process | undefined
@@ -140,7 +140,7 @@ export class World {
       net: this.network.node(name),
       cpu: simulatedCpu,
       random: this.random.split(`${name} ${node.incarnation}`),
-      wallOffsetMs: node.wallOffsetMs,
+      wallOffsetMs: () => node.wallOffsetMs,
       uncaught: (_, error) => this.uncaught(error),
       logged: (_, level, message, fields) => this.#logged(name, level, message, fields)
     })
@@ -199,6 +199,11 @@ export class World {
     if (process === undefined || !process.paused) return
     this.saw(process, { k: 'resume' })
     process.resume()
+  }
+
+  /** The node's wall clock is set. */
+  setClock(name: string, byMs: number): void {
+    this.#node(name).wallOffsetMs += byMs
   }
 
   /** Nothing gets from one to the other until `mend`. */

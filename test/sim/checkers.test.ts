@@ -299,6 +299,23 @@ breaks(
   [commit(5), commit(4)],
   [commit(5), commit(4, '1')]
 )
+breaks(
+  'G5',
+  'a seek lets its member commit less, and nobody else',
+  commits,
+  [
+    join(),
+    assigned(),
+    commit(5),
+    { k: 'seek', member: 'm', tp, to: 2 },
+    commit(5),
+    commit(4, '0', 1, 'o'),
+    commit(3, '0', 1, 'o'),
+    commit(2, '0', 1, 'o'),
+    { k: 'quiet' }
+  ],
+  [join(), assigned(), commit(5), { k: 'seek', member: 'm', tp, to: 2 }, commit(3), { k: 'quiet' }]
+)
 breaks('G5', 'a commit without envelope', commits, [commit(5, null)], [commit(5)])
 breaks(
   'G5',

@@ -59,3 +59,46 @@ test('W3: nobody applies a rewind to a partition that no call named', () => {
   assert.equal(broken([...start, applied('a')]), 'W3')
   assert.equal(broken([...start, rewind, applied('a')]), undefined)
 })
+
+const joinAtEnd = (member: string): Happening => {
+  return { k: 'join', member, group: 'g', committedOnly: true, sessionMs: 1, startFrom: 'latest' }
+}
+const commit = (offset: number, of = tp): Happening => {
+  return {
+    k: 'commit.applied',
+    group: 'g',
+    tp: of,
+    offset,
+    rewindId: '0',
+    member: 'a',
+    connection: 1
+  }
+}
+
+test('G11: a group that began at the end goes on from what it committed, not from a later end', () => {
+  const before = [joinAtEnd('a'), assigned('a'), commit(3), joinAtEnd('b'), assigned('b')]
+  assert.equal(broken([...before, deliver('b', 5)]), 'W1')
+  assert.equal(broken([...before, deliver('b', 3)]), undefined)
+})
+
+test('G8: a partition that is newer than the group begins with its first record', () => {
+  const created: Happening = { k: 'created', tps: [tp] }
+  const before = [joinAtEnd('a'), commit(3, 't:1'), created, assigned('a')]
+  assert.equal(broken([...before, deliver('a', 5)]), 'W1')
+  assert.equal(broken([...before, deliver('a', 0)]), undefined)
+})
+
+test('W12: who is below the log goes to its start, not to its end', () => {
+  const before: Happening[] = [join('a'), assigned('a'), rewind, applied('a')]
+  const cut: Happening = { k: 'cut', tp, start: 7 }
+  const moved = (to: number): Happening => ({ k: 'moved', member: 'a', tp, from: 5, to })
+  assert.equal(broken([...before, cut, moved(9)]), 'W12')
+  assert.equal(broken([...before, cut, moved(7)]), undefined)
+})
+
+test('whoever seeks may pass over records, and the next owner may begin there', () => {
+  const sought: Happening = { k: 'seek', member: 'a', tp, from: 5, to: 2 }
+  const before = [join('a'), assigned('a'), rewind, applied('a'), sought, join('b'), assigned('b')]
+  assert.equal(broken([...before, deliver('b', 1, id)]), 'W1')
+  assert.equal(broken([...before, deliver('b', 2, id)]), undefined)
+})

@@ -21,7 +21,7 @@ function world(seed = 1) {
       net: network.node(node),
       cpu: simulatedCpu,
       random: random.split(node),
-      wallOffsetMs: 0,
+      wallOffsetMs: () => 0,
       uncaught: (_, error) => uncaught.push(error),
       logged: () => {}
     })

@@ -22,7 +22,7 @@ export type PlayheadState =
   | 'locating'
   /** Fetched and delivered. */
   | 'reading'
-  /** A jump is not finished: nothing is fetched or delivered. `resume` leads to reading. */
+  /** A jump is not finished: nothing is fetched or delivered. `release` leads to reading. */
   | 'held'
   /** An error that only a seek gets out of: `jump` leads to reading or locating. */
   | 'stuck'
@@ -119,6 +119,8 @@ export class Playhead implements TopicPartition {
   #inHand = 0
   #waiting: (() => void)[] = []
   #controller: AbortController | undefined
+  /** The epoch of the jump that holds it; null: none does. A seek meanwhile moves it, and it stays held. */
+  #heldBy: number | null = null
   /** What ended the epoch before. */
   #voided: JumpReason | 'lost' = 'seek'
 
@@ -179,13 +181,15 @@ export class Playhead implements TopicPartition {
       this.processedLeaderEpoch = to.leaderEpoch ?? -1
     }
     this.failures = 0
+    if (then === 'held') this.#heldBy = this.epoch
+    else if (why === 'rewind' || why === 'replay') this.#heldBy = null
     // Whoever seeks, leaves the replay; what only moves inside it, doesn't.
     if (why === 'seek' || why === 'rewind' || why === 'replay') this.limit = Infinity
     if (typeof to === 'object' && 'offset' in to) {
       this.position = this.fetchOffset = to.offset
       this.leaderEpoch = to.leaderEpoch ?? -1
       this.mark = to.mark ?? this.mark
-      this.state = then
+      this.state = this.#heldBy === null ? 'reading' : 'held'
     } else {
       this.position = this.fetchOffset = -1
       this.leaderEpoch = -1
@@ -205,15 +209,17 @@ export class Playhead implements TopicPartition {
     this.leaderEpoch = at.leaderEpoch ?? -1
     this.mark = at.mark ?? this.mark
     this.failures = 0
-    this.state = 'reading'
+    this.state = this.#heldBy === null ? 'reading' : 'held'
     this.#host.fetchingChanged(this)
     this.#checkLimit()
     return true
   }
 
-  /** Ends a jump that was made with `then: 'held'`, unless another came meanwhile. */
+  /** Ends the jump that was made with `then: 'held'` at `epoch`, unless another such came meanwhile. */
   release(epoch: number): void {
-    if (epoch !== this.epoch || this.state !== 'held') return
+    if (epoch !== this.#heldBy) return
+    this.#heldBy = null
+    if (this.state !== 'held') return
     this.state = 'reading'
     this.#host.fetchingChanged(this)
     this.#host.deliverable(this)

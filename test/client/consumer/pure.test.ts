@@ -123,6 +123,20 @@ test('a jump does at once all that a jump must do', async () => {
   assert.equal(it.position, 40)
 })
 
+test('a seek moves what a rewind holds, and does not let it go', () => {
+  const it = playhead()
+  load(it, batch(0, [0, 1, 2]))
+  it.jump({ offset: 40 }, 'rewind', 'held')
+  it.jump({ offset: 7 }, 'seek')
+  assert.ok(!it.delivers && !it.fetchable, 'onRewind may still be running')
+  it.jump('earliest', 'seek')
+  assert.ok(it.place(it.epoch, { offset: 3 }))
+  assert.ok(!it.delivers && !it.fetchable)
+  it.release(1)
+  assert.ok(it.delivers)
+  assert.equal(it.position, 3)
+})
+
 test('gaps of compaction: each record that is there comes, and the position goes behind the batch', () => {
   const deltas = fc.uniqueArray(fc.integer({ min: 0, max: 9 }), { minLength: 1, maxLength: 9 })
   fc.assert(
