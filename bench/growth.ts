@@ -8,19 +8,25 @@
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { once } from 'node:events'
-import { join } from 'node:path'
+import { Broker } from '../src/broker.ts'
 import { Playhead } from '../src/index.ts'
 
 type Row = Record<string, number>
 
 interface Axis {
   readonly sizes: readonly number[]
-  row(size: number): Promise<Row>
+  readonly row: (size: number) => Promise<Row>
 }
 
 const topic = 't'
-const main = join(import.meta.dirname, '../src/cli/main.js')
 const budgetBytes = 60_000_000
+
+/** In the broker's own process, until its parent ends it. */
+async function serve(brokers: number, partitions: number): Promise<void> {
+  const topics = { [topic]: partitions }
+  const broker = await Broker.start({ brokers, topics, maxConnections: 20_000 })
+  console.log(broker.bootstrap.join())
+}
 
 /** Runs `use` with a broker of its own. */
 async function withBroker<T>(
@@ -28,18 +34,9 @@ async function withBroker<T>(
   partitions: number,
   use: (kafka: Playhead) => Promise<T>
 ): Promise<T> {
-  const args = [
-    'broker',
-    '--port',
-    '0',
-    '--brokers',
-    `${brokers}`,
-    '--topic',
-    `${topic}:${partitions}`
-  ]
-  const child = spawn(process.execPath, [main, ...args], { stdio: ['ignore', 'pipe', 'ignore'] })
+  const args = [process.argv[1] ?? '', 'serve', `${brokers}`, `${partitions}`]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   try {
-    // The only line that it prints there.
     const [bootstrap] = (await once(createInterface(child.stdout), 'line')) as [string]
     const kafka = new Playhead({ bootstrap: bootstrap.split(',') })
     try {
@@ -182,29 +179,34 @@ function exponent(sizes: readonly number[], costs: readonly number[]): number {
   return over / xs.reduce((sum, x) => sum + (x - mx) ** 2, 0)
 }
 
-const chosen = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(axes)
-for (const name of chosen) {
-  const axis = axes[name]
-  if (axis === undefined) {
-    process.stderr.write(`growth: no ${name}; there are ${Object.keys(axes).join(', ')}\n`)
-    process.exit(2)
-  }
+async function measure(name: string, { sizes, row }: Axis): Promise<void> {
   // The first of all pays for what Node compiles.
-  await axis.row(axis.sizes[0] ?? 1)
+  await row(sizes[0] ?? 1)
   const rows: Row[] = []
-  for (const size of axis.sizes) rows.push(await axis.row(size))
+  for (const size of sizes) rows.push(await row(size))
   const columns = Object.keys(rows[0] ?? {})
+  const costs = (column: string) => rows.map(each => each[column] ?? 0)
   const line = (cells: readonly string[]) => console.log(`| ${cells.join(' | ')} |`)
-  console.log(`\nNode ${process.version}\n`)
   line([name, ...columns])
   line([name, ...columns].map(() => '--:'))
-  for (const [i, size] of axis.sizes.entries()) {
+  for (const [i, size] of sizes.entries()) {
     line([size.toLocaleString('en'), ...columns.map(column => figure(rows[i]?.[column] ?? 0))])
   }
-  const costs = (column: string) => rows.map(row => row[column] ?? 0)
-  line(['exponent', ...columns.map(column => exponent(axis.sizes, costs(column)).toFixed(2))])
+  line(['exponent', ...columns.map(column => exponent(sizes, costs(column)).toFixed(2))])
 }
 
 function figure(value: number): string {
   return value >= 100 ? Math.round(value).toLocaleString('en') : value.toPrecision(3)
+}
+
+const [command, ...rest] = process.argv.slice(2)
+if (command === 'serve') {
+  await serve(Number(rest[0]), Number(rest[1]))
+} else {
+  for (const name of command === undefined ? Object.keys(axes) : [command, ...rest]) {
+    const axis = axes[name]
+    if (axis === undefined) throw new Error(`no ${name}; there are ${Object.keys(axes).join(', ')}`)
+    console.log(`\n${name}, Node ${process.version}\n`)
+    await measure(name, axis)
+  }
 }

@@ -19,3 +19,9 @@ function escape(character: string): string {
   const hex = character.charCodeAt(0).toString(16)
   return hex.length <= 2 ? `\\x${hex.padStart(2, '0')}` : `\\u${hex.padStart(4, '0')}`
 }
+
+/** For messages: the first few of many, and how many more there are. A group may have ten thousand partitions. */
+export function few(names: readonly string[], most = 5, between = ', '): string {
+  const first = names.slice(0, most).join(between)
+  return names.length > most ? `${first} and ${names.length - most} more` : first
+}

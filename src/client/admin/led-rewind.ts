@@ -6,6 +6,7 @@
  * own list tells: one that is newer than all before, with these targets, is this one.
  */
 import { PlayheadError } from '../../base/error.ts'
+import { few } from '../../base/printable.ts'
 import { type PlannedPartition, type RewindPlan, refusals } from '../../group/ledger/plan.ts'
 import { RewindConsumer } from '../../protocol/api/rewind-consumer.ts'
 import { noSequence } from '../../protocol/embedded/rewind-envelope.ts'
@@ -78,7 +79,11 @@ class LedRewindCall {
     const found = refusals(this.#plan, allowSkip)
     this.#refused = new Set(found.map(keyOf))
     if (found.length === 0 || (partial && found.length < partitions.length)) return
-    const why = found.map(refusal => refusal.why).join('; ')
+    const why = few(
+      found.map(refusal => refusal.why),
+      5,
+      '; '
+    )
     const message = `rewind of group '${group}' refused, nothing was written: ${why}`
     throw new RewindError('REWIND_REFUSED', message, this.#result(), { group })
   }

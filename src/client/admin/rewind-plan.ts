@@ -3,6 +3,7 @@
  * offset the wish means in each log. Nothing is written.
  */
 import { PlayheadError } from '../../base/error.ts'
+import { few } from '../../base/printable.ts'
 import {
   type Known,
   type Owner,
@@ -292,7 +293,7 @@ async function warningsAbout(
   const foreign = members.filter(member => !member.rewindable)
   if (members.length > 0) {
     if (foreign.length === 0) return []
-    const names = foreign.map(({ memberId, host }) => `${memberId} at ${host}`).join(', ')
+    const names = few(foreign.map(({ memberId, host }) => `${memberId} at ${host}`))
     return [`members that take no part in rewinds, and may be given any partition: ${names}`]
   }
   // A commit to a group that was empty for longer than the retention is dropped at the next sweep.

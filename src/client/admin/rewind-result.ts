@@ -1,5 +1,6 @@
 /** What a rewind came to, for each partition, and the error that tells when it isn't what was asked. */
 import { type ErrorCode, type ErrorDetails, PlayheadError } from '../../base/error.ts'
+import { few } from '../../base/printable.ts'
 import type { Owner, PlannedPartition } from '../../group/ledger/plan.ts'
 import type { Sequence } from '../../protocol/embedded/rewind-envelope.ts'
 
@@ -82,7 +83,7 @@ export function rewindError(
       ...(trouble ? { cause: trouble } : {})
     })
   if (pending.length > 0) {
-    const names = pending.map(p => `${nameOf(p)} (${ownerName(p)})`).join(', ')
+    const names = few(pending.map(p => `${nameOf(p)} (${ownerName(p)})`))
     const text = `not taken up yet by ${names}; it still will be, unless cancelRewind takes it back`
     return say('REWIND_PENDING', trouble ? `${text} (${trouble.message})` : text)
   }
@@ -91,7 +92,10 @@ export function rewindError(
   })
   if (lost.length === 0 && takenBack === null) return null
   const list = lost.map(p => `${nameOf(p)} ${p.state}${p.by === null ? '' : ` by ${p.by}`}`)
-  const text = [...list, ...(takenBack === null ? [] : [takenBack])].join(', ')
+  const text = [
+    ...(list.length > 0 ? [few(list)] : []),
+    ...(takenBack === null ? [] : [takenBack])
+  ].join(', ')
   if (of('applied').length > 0) return say('PARTIALLY_APPLIED', text)
   if (takenBack !== null) return say('REWIND_REFUSED', `taken back: ${text}`)
   return say(of('superseded').length > 0 ? 'REWIND_SUPERSEDED' : 'ABORTED', text)

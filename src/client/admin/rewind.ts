@@ -10,6 +10,7 @@
  */
 import { assert } from '../../base/assert.ts'
 import { PlayheadError } from '../../base/error.ts'
+import { few } from '../../base/printable.ts'
 import { beforeOf, cancelled, done, judge, over, repaired } from '../../group/ledger/caller.ts'
 import { type PlannedPartition, type RewindPlan, refusals } from '../../group/ledger/plan.ts'
 import { effective } from '../../group/ledger/position.ts'
@@ -178,7 +179,11 @@ class RewindCall {
       if (named.has(keyOf(part.planned))) part.outcome = { ...part.outcome, state: 'refused' }
     }
     if (found.length === 0 || (partial && found.length < this.#parts.length)) return
-    const why = found.map(refusal => refusal.why).join('; ')
+    const why = few(
+      found.map(refusal => refusal.why),
+      5,
+      '; '
+    )
     const message = `rewind of group '${group}' refused, nothing was written: ${why}`
     throw new RewindError('REWIND_REFUSED', message, this.#result(), { group })
   }

@@ -15,6 +15,7 @@
  */
 import type { Timer } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
+import { few } from '../../base/printable.ts'
 import {
   effective,
   isNews,
@@ -366,7 +367,7 @@ export class Rewinder implements StartSeam {
     if ((await this.#herald.within(rewindHandlerWaitMs, free)) || this.#ownCalls > 0) return
     const names = moves.filter(m => m.playhead.inHand > 0).map(m => nameOf(m.playhead))
     const message =
-      `${names.join(', ')}: a handler runs on, ${rewindHandlerWaitMs} ms after its signal fired for a rewind: ` +
+      `${few(names)}: a handler runs on, ${rewindHandlerWaitMs} ms after its signal fired for a rewind: ` +
       'it runs beside the records from the target on; what it says is processed is not committed'
     this.#host.events.emit('error', { error: new PlayheadError('PROCESSING_TIMEOUT', message) })
   }

@@ -1,4 +1,5 @@
 /** Why a consumer delivers nothing although something is there, as far as it knows. A value from values. */
+import { few } from '../../base/printable.ts'
 import type { Reader } from './delivery.ts'
 import type { StallReason } from './events.ts'
 import type { Settings } from './options.ts'
@@ -66,10 +67,11 @@ export function stallOf(
     return { reason: 'all partitions paused', detail: `${behind.length} of them have records` }
   }
   const locating = playheads.filter(p => p.state === 'locating')
-  if (locating.length > 0) return { reason: 'start offset not found', detail: namesOf(locating) }
+  if (locating.length > 0)
+    return { reason: 'start offset not found', detail: few(locating.map(nameOf), 3) }
   if (facts.homeless > 0) return { reason: 'no leader', detail: `${facts.homeless} partitions` }
   if (!facts.wanted && behind.length > 0) {
-    return { reason: 'nobody asks for records', detail: namesOf(behind) }
+    return { reason: 'nobody asks for records', detail: few(behind.map(nameOf), 3) }
   }
   if (facts.longestFetchMs > facts.settings.fetchMaxWaitMs + facts.settings.stalledAfterMs / 2) {
     return {
@@ -82,9 +84,4 @@ export function stallOf(
 
 function isBehind({ loaded, highWatermark, position }: Playhead): boolean {
   return loaded || (position >= 0 && highWatermark > position)
-}
-
-function namesOf(playheads: readonly Playhead[]): string {
-  const first = playheads.slice(0, 3).map(nameOf).join(', ')
-  return playheads.length > 3 ? `${first} and ${playheads.length - 3} more` : first
 }
