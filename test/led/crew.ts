@@ -1,6 +1,6 @@
 /** Consumers of one group on an embedded broker, with what each of them saw. */
 import assert from 'node:assert/strict'
-import { Broker } from '../../src/broker.ts'
+import { Broker, type StartOptions } from '../../src/broker.ts'
 import {
   type Consumer,
   type ConsumerRecord,
@@ -37,8 +37,11 @@ export class Crew {
     this.#partitions = partitions
   }
 
-  static async start({ partitions = 1, brokers = 1 }): Promise<Crew> {
-    return new Crew(await Broker.start({ brokers, topics: { t: partitions } }), partitions)
+  static async start({
+    partitions = 1,
+    ...broker
+  }: Omit<StartOptions, 'topics'> & { readonly partitions?: number }): Promise<Crew> {
+    return new Crew(await Broker.start({ ...broker, topics: { t: partitions } }), partitions)
   }
 
   join(more: Partial<Omit<GroupOptions, 'assign'>> = {}): Hand {

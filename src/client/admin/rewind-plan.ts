@@ -90,11 +90,11 @@ export async function planRewind(
   const survey = await surveyOf(cluster, group, which, options)
   const now = cluster.env.clock.now()
   const wishes = await resolve(cluster, survey.partitions, to, now, options)
-  const planned = survey.partitions.map((known, i) => {
-    const { offset = known.logEnd, timestamp = null } = wishes[i] ?? {}
-    return planPartition(known, offset, now, timestamp)
+  const planned = survey.partitions.flatMap((known, i) => {
+    const { offset, timestamp = null } = wishes[i] ?? {}
+    return offset === undefined ? [] : [planPartition(known, offset, now, timestamp)]
   })
-  return planOf('rewind', survey, planned)
+  return planOf('rewind', leavingOut(survey, wishes, to), planned)
 }
 
 /** Plans a bounded replay of what lies from `from` up to `until`. Partitions with nothing there are left out. */
@@ -109,12 +109,36 @@ export async function planBoundedReplay(
   const now = cluster.env.clock.now()
   const starts = await resolve(cluster, survey.partitions, from, now, options)
   const ends = await resolve(cluster, survey.partitions, options.until, now, options)
+  const ahead: string[] = []
   const planned = survey.partitions.flatMap((known, i) => {
-    const { offset = known.logEnd, timestamp = null } = starts[i] ?? {}
-    const replay = planReplay(known, offset, ends[i]?.offset ?? known.logEnd, now, timestamp)
+    const { offset, timestamp = null } = starts[i] ?? {}
+    if (offset === undefined) return []
+    const end = ends[i]?.offset ?? known.logEnd
+    const replay = planReplay(known, offset, end, now, timestamp)
+    if (replay === null && offset < end) ahead.push(`${known.topic}-${known.partition}`)
     return replay ? [replay] : []
   })
-  return planOf('replay', survey, planned)
+  const { warnings, ...plan } = planOf('replay', leavingOut(survey, starts, from), planned)
+  if (ahead.length === 0) return { ...plan, warnings }
+  const names = ahead.join(', ')
+  const why = `left out, as the group has committed nothing of the range: ${names}`
+  return { ...plan, warnings: [...warnings, why] }
+}
+
+/**
+ * Where a shift is counted from what is committed, and nothing is: those partitions are left out, and the plan says so.
+ * Throws INVALID_ARGUMENT when no other is left.
+ */
+function leavingOut(survey: Survey, wishes: readonly (Wish | null)[], to: RewindTarget): Survey {
+  const none = survey.partitions.filter((_, i) => wishes[i] === null)
+  if (none.length === 0) return survey
+  const shift = typeof to === 'object' && 'shift' in to ? to.shift : 0
+  const names = none.map(({ topic, partition }) => `${topic}-${partition}`).join(', ')
+  const message = `no committed offset to count ${shift} from: ${names}`
+  if (none.length === survey.partitions.length) {
+    throw new PlayheadError('INVALID_ARGUMENT', message, { group: survey.group })
+  }
+  return { ...survey, warnings: [...survey.warnings, `left out, as there is ${message}`] }
 }
 
 /** Plans to take rewinds back: each partition to where its owner said that it stood. */
@@ -199,7 +223,7 @@ async function surveyOf(
   ])
   // A reset would make the group, and a mistyped name would look like a success.
   if (!description || (description.state === 'Dead' && !which.create)) {
-    const message = `there is no group '${group}'; \`create\` says that it is to begin there`
+    const message = `there is no group '${group}': it has neither members nor offsets`
     throw new PlayheadError('UNKNOWN_GROUP', message, { group })
   }
   const known = new Map(topics.map(topic => [topic.topic, topic]))
@@ -324,14 +348,14 @@ interface Wish {
   readonly timestamp?: number | null
 }
 
-/** The offset that a target means in each partition, not yet cut to the log. */
+/** The offset that a target means in each partition, not yet cut to the log; null: it means none there. */
 async function resolve(
   cluster: Cluster,
   partitions: readonly Known[],
   to: RewindTarget,
   now: number,
   options: WaitOptions
-): Promise<readonly Wish[]> {
+): Promise<readonly (Wish | null)[]> {
   if (to === 'earliest') return partitions.map(p => ({ offset: p.logStart }))
   if (to === 'latest') return partitions.map(p => ({ offset: p.logEnd }))
   if (isExact(to)) {
@@ -352,15 +376,12 @@ function checked(offset: number): number {
   throw new PlayheadError('INVALID_ARGUMENT', `${offset} is not an offset`)
 }
 
-function shifted(known: Known, shift: number, now: number): Wish {
-  const { topic, partition } = known
+function shifted({ commit, entry }: Known, shift: number, now: number): Wish | null {
   if (!Number.isSafeInteger(shift)) {
     throw new PlayheadError('INVALID_ARGUMENT', `${shift} is not a number of offsets`)
   }
-  const { offset } = effective(known.commit, known.entry, now)
-  if (offset !== null) return { offset: offset + shift }
-  const message = `${topic}-${partition} has no committed offset to count ${shift} from`
-  throw new PlayheadError('INVALID_ARGUMENT', message, { topic, partition })
+  const { offset } = effective(commit, entry, now)
+  return offset === null ? null : { offset: offset + shift }
 }
 
 async function whereGroupIs(

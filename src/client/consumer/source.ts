@@ -10,14 +10,14 @@ import type { Env, Timer } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
 import { Fetch } from '../../protocol/api/fetch.ts'
 import { KafkaError, kafkaErrorName } from '../../protocol/errors.ts'
-import type { ResponseOf } from '../../protocol/schema.ts'
+import type { RequestOf, ResponseOf } from '../../protocol/schema.ts'
 import type { Answer, LaneName, Rpc } from '../../rpc/call.ts'
 import type { LeaderEndpoint, LeaderHint } from '../../rpc/metadata.ts'
 import { backoffMs } from '../../rpc/retry.ts'
 import { chunkOf } from './chunk.ts'
 import type { Settings } from './options.ts'
 import type { Playhead } from './playhead.ts'
-import { FetchSession, type SessionEntry, zeroTopicId } from './session.ts'
+import { FetchSession, type SessionEntry, type SessionRequest, zeroTopicId } from './session.ts'
 
 type FetchResponse = ResponseOf<typeof Fetch>
 type FetchedPartition = FetchResponse['responses'][number]['partitions'][number]
@@ -209,14 +209,15 @@ export class Source {
     const named = request.topics.some(({ topicId }) => topicId === zeroTopicId)
     const call = rpc.send(
       Fetch,
-      {
+      version => ({
         ...request,
+        topics: version < 12 ? withoutLastEpoch(request.topics) : request.topics,
         maxWaitMs: this.#maxWaitMs(),
         minBytes: settings.fetchMinBytes,
         maxBytes: settings.fetchMaxBytes,
         isolationLevel: settings.readCommitted ? 1 : 0,
         rackId: settings.rackId ?? ''
-      },
+      }),
       {
         to: { node: this.node },
         lane: name,
@@ -423,4 +424,12 @@ export class Source {
     })
     this.#timers.add(timer)
   }
+}
+
+/** Brokers before Kafka 2.7 don't compare logs as they answer a fetch (KIP-595). */
+function withoutLastEpoch(topics: SessionRequest['topics']): RequestOf<typeof Fetch>['topics'] {
+  return topics.map(({ partitions, ...topic }) => ({
+    ...topic,
+    partitions: partitions.map(({ lastFetchedEpoch: _, ...partition }) => partition)
+  }))
 }
