@@ -6,9 +6,10 @@ import { availableParallelism } from 'node:os'
 import { performance } from 'node:perf_hooks'
 import { drawPlan } from './plan/draw.ts'
 import type { Plan, WorldName } from './plan/plan.ts'
-import { report } from './report.ts'
+import { commit, report } from './report.ts'
 import { simpler } from './plan/shrink.ts'
 import type { Outcome } from './run.ts'
+import { Campaign, Totals } from './totals.ts'
 
 export interface CrewOptions {
   readonly base: bigint | undefined
@@ -18,6 +19,10 @@ export interface CrewOptions {
   readonly jobs: number | undefined
   readonly twice: boolean
   readonly shrink: boolean
+  /** Other Nodes, by their paths: each seed runs on them too, and its hash must be the same. */
+  readonly nodes: readonly string[]
+  /** A file that keeps the sums: goes on where it ends, and after a violation too. */
+  readonly campaign: string | undefined
 }
 
 /** What a worker answers for a plan. */
@@ -35,49 +40,124 @@ const stuckMs = 120_000
 
 /** True: every rule held. */
 export async function crew(options: CrewOptions): Promise<boolean> {
-  const base = options.base ?? BigInt(`0x${randomBytes(6).toString('hex')}`)
-  const say = (line: string) => void process.stdout.write(`${line}\n`)
-  say(`base seed 0x${base.toString(16)}`)
-  const until = performance.now() + (options.minutes ?? Infinity) * 60_000
-  const most = options.runs ?? (options.minutes === undefined ? 100 : Infinity)
+  const campaign =
+    options.campaign === undefined
+      ? undefined
+      : new Campaign(options.campaign, options.base ?? randomBase(), commit())
+  const base = campaign?.base ?? options.base ?? randomBase()
+  const first = campaign?.next ?? 0
+  say(`base seed 0x${base.toString(16)}${first === 0 ? '' : `, from its ${first}th on`}`)
+  const startedAt = performance.now()
+  const until = startedAt + (options.minutes ?? Infinity) * 60_000
+  const most = first + (options.runs ?? (options.minutes === undefined ? 100 : Infinity))
   const totals = new Totals()
-  let next = 0
-  let failed: { readonly plan: Plan; readonly answer: Answer | undefined } | undefined
+  let next = first
+  let failed: Failure | undefined
+  const failures: Failure[] = []
   const jobs = options.jobs ?? availableParallelism()
   await Promise.all(
     Array.from({ length: jobs }, async () => {
-      const worker = new Worker()
+      const player = new Player(options)
       while (failed === undefined && next < most && performance.now() < until) {
         const seed = base + BigInt(next++)
-        const twice = options.twice || next % 50 === 0
         const plan = drawPlan(seed, options.worlds)
-        const answer = await worker.play(plan, twice)
-        if (answer !== undefined) totals.add(answer)
-        if (answer === undefined || isBad(answer)) failed ??= { plan, answer }
+        const { answer, trouble } = await player.play(plan, next % 50 === 0)
+        if (answer !== undefined) {
+          totals.add(answer)
+          campaign?.played(answer)
+        }
+        if (trouble !== undefined) {
+          const failure = { plan, answer, trouble }
+          failures.push(failure)
+          if (campaign === undefined) failed ??= failure
+          else {
+            campaign.violated(plan.seed, plan.world, trouble)
+            say(`${plan.seed} ${plan.world}: ${trouble.split('\n')[0] ?? ''}`)
+          }
+        }
+        if (next % 20 === 0) campaign?.save(next)
       }
-      worker.end()
+      player.end()
     })
   )
-  say(totals.text())
-  if (failed === undefined) return true
-  await explain(failed.plan, failed.answer, options.shrink)
-  return false
+  const text = totals.sorted.map(([mark, count]) => `${String(count).padStart(9)}  ${mark}`)
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(0)
+  say([...text, `${totals.text}, in ${seconds} s`].join('\n'))
+  if (campaign !== undefined) {
+    campaign.save(next)
+    say(campaign.text)
+  }
+  if (failed !== undefined) await explain(failed, options.shrink)
+  return failures.length === 0
 }
 
-function isBad({ outcome, again }: Answer): boolean {
-  return outcome.violation !== undefined || (again !== undefined && again !== outcome.hash)
+interface Failure {
+  readonly plan: Plan
+  readonly answer: Answer | undefined
+  readonly trouble: string
 }
 
-async function explain(plan: Plan, answer: Answer | undefined, shrink: boolean): Promise<void> {
-  const say = (line: string) => void process.stdout.write(`${line}\n`)
-  if (answer === undefined) return say(`${plan.seed}: the run is stuck, or its process died`)
-  const { outcome, again } = answer
+function say(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
+
+function randomBase(): bigint {
+  return BigInt(`0x${randomBytes(6).toString('hex')}`)
+}
+
+/** Plays a seed as often as it is to be played, and says what was wrong. */
+class Player {
+  readonly #twice: boolean
+  readonly #worker = new Worker()
+  readonly #others: readonly { readonly node: string; readonly worker: Worker }[]
+
+  constructor({ twice, nodes }: CrewOptions) {
+    this.#twice = twice
+    this.#others = nodes.map(node => ({ node, worker: new Worker([], node) }))
+  }
+
+  async play(
+    plan: Plan,
+    again: boolean
+  ): Promise<{ readonly answer: Answer | undefined; readonly trouble: string | undefined }> {
+    const answer = await this.#worker.play(plan, this.#twice || again)
+    const trouble = await this.#troubleOf(plan, answer)
+    return { answer, trouble }
+  }
+
+  async #troubleOf(plan: Plan, answer: Answer | undefined): Promise<string | undefined> {
+    if (answer === undefined) return 'the run is stuck, or its process died'
+    const { hash, violation } = answer.outcome
+    if (violation !== undefined) return violation.message
+    const differs = (where: string, other: string | undefined) =>
+      other === undefined || other === hash
+        ? undefined
+        : `NOT DETERMINISTIC: ${hash}, then ${other}${where}`
+    const here = differs('', answer.again)
+    if (here !== undefined) return here
+    for (const { node, worker } of this.#others) {
+      const other = await worker.play(plan, this.#twice)
+      if (other === undefined) return `stuck on ${node}`
+      const there =
+        differs(` on ${node}`, other.outcome.hash) ?? differs(` on ${node}`, other.again)
+      if (there !== undefined) return there
+    }
+    return undefined
+  }
+
+  end(): void {
+    this.#worker.end()
+    for (const { worker } of this.#others) worker.end()
+  }
+}
+
+async function explain({ plan, answer, trouble }: Failure, shrink: boolean): Promise<void> {
+  if (answer === undefined) return say(`${plan.seed}: ${trouble}`)
+  const { outcome } = answer
   const show = (one: Answer) => say(report({ ...one.outcome, marks: new Map(one.outcome.marks) }))
   show(answer)
-  if (again !== undefined && again !== outcome.hash) {
-    return say(`NOT DETERMINISTIC: ${outcome.hash}, then ${again}`)
-  }
-  if (!shrink || outcome.violation === undefined) return
+  if (outcome.violation === undefined) return say(trouble)
+  if (!shrink) return
   const { rule } = outcome.violation
   const wanted = kindOf(outcome.violation)
   const worker = new Worker()
@@ -111,11 +191,22 @@ const execArgv = ['--max-semi-space-size=32']
 
 /** A process that plays plans, one at a time; one that is stuck or died is replaced. */
 export class Worker {
+  /** Of the process: flags of Node, before its program. */
+  readonly #flags: readonly string[]
+  readonly #node: string
   #child: ChildProcess | undefined
+
+  constructor(flags: readonly string[] = [], node: string = process.execPath) {
+    this.#flags = flags
+    this.#node = node
+  }
 
   /** Undefined: it got stuck, or died. */
   play(plan: Plan, twice: boolean): Promise<Answer | undefined> {
-    const child = (this.#child ??= fork(new URL('./worker.js', import.meta.url), { execArgv }))
+    const child = (this.#child ??= fork(new URL('./worker.js', import.meta.url), {
+      execPath: this.#node,
+      execArgv: [...execArgv, ...this.#flags]
+    }))
     return new Promise(resolve => {
       const done = (answer: Answer | undefined) => {
         clearTimeout(timer)
@@ -138,35 +229,5 @@ export class Worker {
     this.#child?.removeAllListeners('exit')
     this.#child?.kill()
     this.#child = undefined
-  }
-}
-
-class Totals {
-  runs = 0
-  virtualMs = 0
-  cpuMs = 0
-  events = 0
-  readonly #marks = new Map<string, number>()
-  readonly #startedAt = performance.now()
-
-  add({ outcome, cpuMs }: Answer): void {
-    this.runs++
-    this.virtualMs += outcome.virtualMs
-    this.cpuMs += cpuMs
-    this.events += outcome.events
-    for (const [mark, count] of outcome.marks) {
-      this.#marks.set(mark, (this.#marks.get(mark) ?? 0) + count)
-    }
-  }
-
-  text(): string {
-    const seconds = (performance.now() - this.#startedAt) / 1000
-    const speed = this.virtualMs / Math.max(1, this.cpuMs)
-    const marks = [...this.#marks].sort(([a], [b]) => (a < b ? -1 : 1))
-    return [
-      ...marks.map(([mark, count]) => `${String(count).padStart(9)}  ${mark}`),
-      `${this.runs} runs in ${seconds.toFixed(0)} s, ${(this.virtualMs / 3_600_000).toFixed(2)} virtual hours, ` +
-        `${this.events} events, ${speed.toFixed(0)} virtual s per CPU s, ${marks.length} marks hit`
-    ].join('\n')
   }
 }

@@ -6,6 +6,8 @@
  *
  *   --world log,groups     only plans of these worlds
  *   --twice                each seed twice: the hashes of their traces must be equal
+ *   --node PATH            each seed on this Node too: the hashes must be equal. May be given more than once
+ *   --campaign FILE        keeps the sums in a file, goes on where it ends, and does not stop at a violation
  *   --jobs N               processes. Default: all processors
  *   --no-shrink            stop at the plan as drawn
  *
@@ -33,6 +35,8 @@ const { values: options } = parseArgs({
     world: { type: 'string' },
     jobs: { type: 'string' },
     trace: { type: 'boolean', default: false },
+    node: { type: 'string', multiple: true, default: [] },
+    campaign: { type: 'string' },
     twice: { type: 'boolean', default: false },
     'no-shrink': { type: 'boolean', default: false }
   }
@@ -73,7 +77,9 @@ async function many(): Promise<void> {
     runs: options.runs === undefined ? undefined : Number(options.runs),
     jobs: options.jobs === undefined ? undefined : Number(options.jobs),
     twice: options.twice,
-    shrink: !options['no-shrink']
+    shrink: !options['no-shrink'],
+    nodes: options.node,
+    campaign: options.campaign
   }
   process.exitCode = (await crew(crewOptions)) ? 0 : 1
 }
