@@ -236,20 +236,20 @@ function textOf(value: unknown): string {
   return (text ?? '').slice(0, 600)
 }
 
-/** Which run's tap is on a broker, by the Env of its process. */
+/** Which run's tap is on a broker, by the network of its process: of its Env the broker makes another. */
 const taps = new WeakMap<object, { readonly process: Process; readonly tap: Tap }>()
 let wrapped = false
 
 /** From here on the requests of the broker in `process` are seen. */
 export function putTap(process: Process, tap: Tap): void {
-  taps.set(process.env, { process, tap })
+  taps.set(process.env.net, { process, tap })
   if (wrapped) return
   wrapped = true
   // oxlint-disable-next-line typescript/unbound-method -- called with the `this` it is called with
   const answer = BrokerCluster.prototype.answer
   BrokerCluster.prototype.answer = function (handler, request, context) {
     const reply = answer.call(this, handler, request, context)
-    const found = taps.get(this.env)
+    const found = taps.get(this.env.net)
     if (found === undefined) return reply
     const { process: its, tap: seen } = found
     seen.traced(handler.api, request, reply, context)
