@@ -55,7 +55,8 @@ function members(statement) {
 }
 
 async function bundle(input, output, { plugins = [], finish = code => code }) {
-  const bundled = await rolldown({ input, external, plugins, platform: 'node' })
+  const checks = { pluginTimings: false }
+  const bundled = await rolldown({ input, external, plugins, checks, platform: 'node' })
   try {
     const { output: chunks } = await bundled.generate({ format: 'esm', chunkFileNames, ...output })
     for (const { fileName, code } of chunks) writeFileSync(join('dist', fileName), finish(code))

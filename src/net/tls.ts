@@ -6,10 +6,18 @@
  */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
-import tls from 'node:tls'
+import { createRequire } from 'node:module'
+import type tls from 'node:tls'
 import type { Log, TlsOptions } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import { TlsOptionsError, optionsAdvice } from './tls-failure.ts'
+
+const require = createRequire(import.meta.url)
+
+/** Loaded when TLS is first spoken: it would cost every import 4 MB and 15 ms. */
+export function nodeTls(): typeof tls {
+  return require('node:tls') as typeof tls
+}
 
 /** As Node takes them. */
 export interface Pems {
@@ -120,7 +128,7 @@ function stampOf(file: string): string {
 function load(options: TlsOptions): Loaded {
   const pems = read(options)
   for (const authority of pems.ca ?? []) checkAuthority(authority)
-  return { pems, context: tls.createSecureContext(pems) }
+  return { pems, context: nodeTls().createSecureContext(pems) }
 }
 
 function read(options: TlsOptions): Pems {

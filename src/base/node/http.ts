@@ -1,6 +1,7 @@
-/** One question by HTTP, and its answer, in bounded time and memory. No redirect is followed, no connection kept. */
-import http from 'node:http'
-import https from 'node:https'
+/**
+ * One question by HTTP, and its answer, in bounded time and memory. No redirect is followed, no connection kept. Node's
+ * modules are loaded by the first question: few processes have one, and every import of ours would pay for them.
+ */
 
 export interface HttpQuestion {
   readonly url: URL
@@ -30,12 +31,12 @@ export function post(question: HttpQuestion): Promise<HttpAnswer> {
     const request =
       url.protocol === 'https:'
         ? // Said even when true: otherwise NODE_TLS_REJECT_UNAUTHORIZED=0 would switch it off.
-          https.request(url, {
+          process.getBuiltinModule('node:https').request(url, {
             ...how,
             rejectUnauthorized: true,
             ...(ca && { ca: ca as string[] })
           })
-        : http.request(url, how)
+        : process.getBuiltinModule('node:http').request(url, how)
     const timer = setTimeout(
       () => request.destroy(new Error(`no answer within ${timeoutMs} ms`)),
       timeoutMs
