@@ -14,6 +14,11 @@ export class Secret {
     return this.#value
   }
 
+  /** `text` with '***' in place of the secret: for words of a peer that was told it, and might repeat it. */
+  hideIn(text: string): string {
+    return this.#value === '' ? text : text.replaceAll(this.#value, '***')
+  }
+
   /** '***'. */
   toString(): string {
     return '***'

@@ -339,13 +339,19 @@ export class Connection implements Carrier {
       try {
         body = decode(exchange, frame)
       } catch (error) {
-        exchange.fail(asPlayheadError(error, this.place))
+        exchange.fail(this.#nonsense(error, exchange.api))
         throw error
       }
       this.#obeyThrottle(body as { readonly throttleTimeMs?: unknown })
       this.#succeed(exchange, body)
     }
     this.#next()
+  }
+
+  #nonsense(error: unknown, { name }: Api): PlayheadError {
+    const known = asPlayheadError(error, this.place)
+    const message = `${this.place}, answer to ${name}: ${known.message}`
+    return new PlayheadError(known.code, message, { cause: error })
   }
 
   #succeed(exchange: Exchange, body: unknown): void {

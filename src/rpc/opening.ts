@@ -72,7 +72,10 @@ async function authenticate(connection: Connection, env: Env, sasl: Sasl): Promi
       const answer = await connection.ask(SaslAuthenticate, { authBytes: bytes }, version)
       if (answer.errorCode !== KafkaError.NONE) {
         const kafkaError = kafkaErrorName(answer.errorCode)
-        const reason = printable(answer.errorMessage ?? kafkaError).slice(0, quotedCharacters)
+        const reason = printable(redact(sasl, answer.errorMessage ?? kafkaError)).slice(
+          0,
+          quotedCharacters
+        )
         throw refused(connection, sasl, reason, kafkaError)
       }
       sessionLifetimeMs = answer.sessionLifetimeMs
@@ -95,6 +98,10 @@ async function handshake(connection: Connection, sasl: Sasl): Promise<void> {
       ? `it offers ${offered || 'none'}`
       : kafkaError
   throw refused(connection, sasl, reason, kafkaError)
+}
+
+function redact(sasl: Sasl, words: string): string {
+  return sasl.redact?.(words) ?? words
 }
 
 function refused(

@@ -180,11 +180,8 @@ class Endpoint {
   #quote(body: Buffer): string {
     const { error, error_description: description } = fieldsOf(body)
     const said = [error, description].filter(part => typeof part === 'string').join(': ')
-    const secret = this.#secret.reveal()
-    const { clientId } = this.#options
-    const hidden = [basic(clientId, secret), encodeURIComponent(secret), secret]
-    const text = hidden.reduce((left, part) => left.replaceAll(part, '***'), said)
-    return printable(text).slice(0, longestQuote)
+    const header = new Secret(basic(this.#options.clientId, this.#secret.reveal()))
+    return printable(this.#secret.hideIn(header.hideIn(said))).slice(0, longestQuote)
   }
 
   #failed(

@@ -16,14 +16,17 @@ const separator = '\x01'
 const longestQuote = 300
 
 export function oauthbearer(provide: () => Promise<OauthToken> | OauthToken): Sasl {
+  let shown = new Secret('')
   return {
     mechanism: 'OAUTHBEARER',
+    redact: words => shown.hideIn(words),
     async authenticate(_env, say) {
       const given = await ask(provide)
+      shown = typeof given.token === 'string' ? new Secret(given.token) : given.token
       const answer = await say(Buffer.from(message(given)))
       if (answer.length === 0) return
       // A refusal comes as JSON, is acknowledged with one byte, and then the exchange fails (RFC 7628, 3.2.3).
-      const reason = printable(answer.toString('utf8')).slice(0, longestQuote)
+      const reason = printable(shown.hideIn(answer.toString('utf8'))).slice(0, longestQuote)
       const told = `OAUTHBEARER: the token is refused: ${reason}`
       let cause: unknown
       try {

@@ -6,6 +6,7 @@ import type { Sasl } from './sasl.ts'
 export function plain(username: string, password: Secret): Sasl {
   return {
     mechanism: 'PLAIN',
+    redact: words => password.hideIn(words),
     async authenticate(_env, say) {
       const secret = password.reveal()
       if (username.includes('\0') || secret.includes('\0')) {

@@ -16,6 +16,8 @@ export type Say = (bytes: Buffer) => Promise<Buffer>
 export interface Sasl {
   /** By its registered name. */
   readonly mechanism: string
+  /** A broker's words, without a secret that it was told and repeats. */
+  redact?(words: string): string
   /** Resolves once both sides are content. */
   authenticate(env: Env, say: Say, broker: SaslBroker): Promise<void>
 }
