@@ -169,7 +169,10 @@ export class MetadataKeeper {
     this.#background = true
     this.#refresh([])
       .catch((error: Error) => {
-        if (!closing.aborted) env.log.warn('metadata could not be refreshed', { error })
+        if (closing.aborted) return
+        env.log.warn('metadata could not be refreshed', { error })
+        // Who said so doesn't say it again: a partition without a leader waits for it, and asks nobody meanwhile.
+        this.stale('the last refresh failed')
       })
       .finally(() => {
         this.#background = false

@@ -77,6 +77,21 @@ test('however often metadata is called stale, it is asked for with back-off', as
   })
 })
 
+test('a refresh that fails is tried again: what was stale still is', async () => {
+  await story(1, { requestTimeoutMs: 5_000 }, async (world, cluster) => {
+    const [broker] = world.brokers
+    broker?.topics.set('t', { id: topicId, leaders: [-1], epoch: 0 })
+    await cluster.refresh({ topics: ['t'] })
+    await broker?.die()
+    cluster.stale('a test says so, once')
+    await wait(world, 20_000)
+    await broker?.listen()
+    broker?.topics.set('t', { id: topicId, leaders: [0], epoch: 1 })
+    await wait(world, 8_000)
+    assert.equal(cluster.metadata.topics.get('t')?.partitions[0]?.leader, 0)
+  })
+})
+
 test('a topic that is being made is waited for; one that is not there is not', async () => {
   await story(1, {}, async (world, cluster) => {
     const [broker] = world.brokers

@@ -90,7 +90,8 @@ export class Fetcher {
     for (const playhead of playheads) {
       if (playhead.topicUnknown) this.#lookForAnother(playhead)
       const node = this.#nodeOf(playhead)
-      if (this.#placed.get(playhead)?.node !== node) this.changed(playhead)
+      // Without a leader still: it is looked for again.
+      if (node === undefined || this.#placed.get(playhead)?.node !== node) this.changed(playhead)
     }
   }
 
