@@ -11,6 +11,7 @@ import { CallChecker } from './checkers/calls.ts'
 import { CommitChecker } from './checkers/commits.ts'
 import { CoverageChecker } from './checkers/coverage.ts'
 import { GroupChecker } from './checkers/group.ts'
+import { HandoverChecker } from './checkers/handover.ts'
 import { LandingChecker } from './checkers/landing.ts'
 import { LivenessChecker } from './checkers/liveness.ts'
 import { LogChecker } from './checkers/log.ts'
@@ -60,6 +61,7 @@ export async function run(plan: Plan, options: RunOptions = {}): Promise<Outcome
     new RewindChecker(),
     new LandingChecker(),
     new CoverageChecker(),
+    new HandoverChecker(),
     liveness
   ]
   const world = new World({ seed, faults: plan.wire, checkers, ...options })

@@ -50,6 +50,8 @@ class Membership {
   readonly #consumer: Consumer
   readonly #owned = new Set<Tp>()
   #closing: Promise<void> | undefined
+  /** Something went wrong, and it said so. */
+  #troubled = false
 
   constructor(stage: Stage, plan: MemberPlan, process: Process, name: string) {
     this.#stage = stage
@@ -102,13 +104,15 @@ class Membership {
       await this.#read()
     } catch (error) {
       if (!(error instanceof PlayheadError) && !(error instanceof HandlerError)) throw error
+      this.#troubled = true
       world.mark(`reading ends: ${error instanceof PlayheadError ? error.code : 'handler'}`)
     }
     await this.#close()
     await mustSettle(this.#stage, this.#process, 'cluster.close', closeMs, () =>
       this.#cluster.close()
     )
-    world.saw(this.#process, { k: 'left', member: this.#name })
+    const drained = this.#drains ? { drained: true } : {}
+    world.saw(this.#process, { k: 'left', member: this.#name, ...drained })
     world.saw(this.#process, { k: 'closed', leftovers: this.#process.leftovers })
   }
 
@@ -139,7 +143,9 @@ class Membership {
       for (const tp of tps) this.#owned.add(tp)
       if (tps.length > 0) world.saw(this.#process, { k: 'assigned', member, tps })
     })
-    this.#consumer.on('revoked', ({ partitions }) => this.#given(partitions.map(nameOf), 'revoked'))
+    this.#consumer.on('revoked', ({ partitions }) => {
+      this.#given(partitions.map(nameOf), 'revoked', this.#drains)
+    })
     this.#consumer.on('lost', ({ partitions }) => this.#given(partitions.map(nameOf), 'lost'))
     this.#consumer.on('moved', ({ topic, partition, from, to }) => {
       world.saw(this.#process, { k: 'moved', member, tp: `${topic}:${partition}`, from, to })
@@ -153,13 +159,23 @@ class Membership {
         if (at !== to) world.saw(this.#process, { k: 'seek', member, tp, from: to, to: at })
       }
     })
-    this.#consumer.on('error', ({ error }) => world.mark(`consumer error: ${error.code}`))
+    this.#consumer.on('error', ({ error }) => {
+      this.#troubled = true
+      world.mark(`consumer error: ${error.code}`)
+    })
     this.#consumer.on('stalled', ({ reason }) => world.mark(`stalled: ${reason}`))
   }
 
-  #given(all: readonly Tp[], k: 'revoked' | 'lost'): void {
+  #given(all: readonly Tp[], k: 'revoked' | 'lost', drained = false): void {
     const tps = all.filter(tp => this.#owned.delete(tp))
-    if (tps.length > 0) this.#stage.world.saw(this.#process, { k, member: this.#name, tps })
+    if (tps.length === 0) return
+    const more = drained ? { drained } : {}
+    this.#stage.world.saw(this.#process, { k, member: this.#name, tps, ...more })
+  }
+
+  /** What it gives up in order is committed: else an error would have said so. */
+  get #drains(): boolean {
+    return this.#plan.commit === 'auto' && !this.#troubled
   }
 
   async #read(): Promise<void> {
@@ -183,13 +199,14 @@ class Membership {
         return
       case 'run':
         return this.#consumer.run(
-          async record => {
+          async (record, { signal }) => {
             this.#deliver(record)
             await this.#work()
             if (!this.#stage.healed && this.#process.random.chance(this.#plan.handlerThrows)) {
+              this.#troubled = true
               throw new HandlerError('a handler throws')
             }
-            this.#handled(record)
+            this.#handled(record, { signalled: signal.aborted })
           },
           { concurrency: this.#plan.concurrency }
         )
@@ -313,9 +330,13 @@ class Membership {
     })
   }
 
-  #handled({ topic, partition, offset }: ConsumerRecord): void {
+  #handled(
+    { topic, partition, offset }: ConsumerRecord,
+    more: { readonly signalled?: boolean } = {}
+  ): void {
     const tp = `${topic}:${partition}`
-    this.#stage.world.saw(this.#process, { k: 'handled', member: this.#name, tp, offset })
+    const member = this.#name
+    this.#stage.world.saw(this.#process, { k: 'handled', member, tp, offset, ...more })
   }
 }
 

@@ -6,6 +6,7 @@
  */
 import { BrokerCluster } from '../../src/broker/cluster.ts'
 import type { Context } from '../../src/broker/handler.ts'
+import { leasesIn } from '../../src/group/member/classic-leader.ts'
 import { ConsumerGroupHeartbeat } from '../../src/protocol/api/consumer-group-heartbeat.ts'
 import { ControllerHeartbeat } from '../../src/protocol/api/controller-heartbeat.ts'
 import { Heartbeat } from '../../src/protocol/api/heartbeat.ts'
@@ -82,6 +83,10 @@ export class Tap {
       )
     } else if (api === Heartbeat || api === JoinGroup || api === SyncGroup) {
       const { errorCode } = reply as ResponseWritten<typeof Heartbeat>
+      if (api === SyncGroup && errorCode === 0) {
+        const { groupId } = request as RequestRead<typeof SyncGroup>
+        this.#synced(process, groupId, reply as ResponseWritten<typeof SyncGroup>, context)
+      }
       // A classic member hears of a rebalance in this way.
       if (errorCode === 0 || errorCode === KafkaError.REBALANCE_IN_PROGRESS)
         this.#world.saw(process, { k: 'heartbeat', member: context.clientId })
@@ -110,7 +115,8 @@ export class Tap {
               id: sequenceOf(id),
               target,
               state: now,
-              ...(until >= 0 && { window: { until, resume } })
+              ...(until >= 0 && { window: { until, resume } }),
+              led: true
             })
           },
           () => {}
@@ -134,9 +140,25 @@ export class Tap {
     this.#tell(process, groupId, member, mine)
   }
 
+  #synced(
+    process: Process,
+    groupId: string,
+    { assignment }: ResponseWritten<typeof SyncGroup>,
+    { clientId }: Context
+  ): void {
+    const mine = [...leasesIn(Buffer.concat([assignment].flat())).values()]
+    const tps = mine.map(({ topic, partition }) => `${topic}:${partition}`)
+    this.#tell(process, groupId, clientId, tps)
+  }
+
   #tell(process: Process, groupId: string, member: string, mine: readonly string[]): void {
     const told = this.#told.get(groupId) ?? new Map<string, readonly string[]>()
     this.#told.set(groupId, told)
+    for (const [other, tps] of told)
+      told.set(
+        other,
+        tps.filter(tp => !mine.includes(tp))
+      )
     told.delete(member)
     told.set(member, mine)
     const owners: Record<string, string> = {}

@@ -103,6 +103,11 @@ export class OrderChecker implements Checker {
     if (stream === undefined) {
       throw new Violation('G2', `${event.member} got ${tp}@${offset}, which it does not own`, event)
     }
+    const window = this.#windows.get(`${member.group} ${tp} ${event.rewindId}`)
+    if (window !== undefined && offset >= window.until) {
+      const what = `${event.member} got ${tp}@${offset} in a replay that ends at ${window.until}`
+      throw new Violation('W15', what, event)
+    }
     if (event.rewindId === `${stream.rewindId}.`) this.#windowEnds(event, member, stream)
     const { last, target, because } = stream
     if (target !== undefined) {

@@ -38,8 +38,15 @@ export type Happening =
       readonly startFrom?: 'earliest' | 'latest' | undefined
     }
   | { readonly k: 'assigned'; readonly member: string; readonly tps: readonly Tp[] }
-  | { readonly k: 'revoked' | 'lost'; readonly member: string; readonly tps: readonly Tp[] }
-  | { readonly k: 'left'; readonly member: string }
+  | { readonly k: 'lost'; readonly member: string; readonly tps: readonly Tp[] }
+  // `drained`: the consumer says that what was handled is committed: nothing went wrong, and it commits by itself.
+  | {
+      readonly k: 'revoked'
+      readonly member: string
+      readonly tps: readonly Tp[]
+      readonly drained?: boolean
+    }
+  | { readonly k: 'left'; readonly member: string; readonly drained?: boolean }
   | {
       readonly k: 'deliver'
       readonly member: string
@@ -48,7 +55,14 @@ export type Happening =
       readonly v: string
       readonly rewindId: RewindId
     }
-  | { readonly k: 'handled'; readonly member: string; readonly tp: Tp; readonly offset: number }
+  | {
+      readonly k: 'handled'
+      readonly member: string
+      readonly tp: Tp
+      readonly offset: number
+      /** Of a handler that has a signal: whether it had fired. */
+      readonly signalled?: boolean
+    }
   | {
       readonly k: 'seek'
       readonly member: string
@@ -120,6 +134,8 @@ export type Happening =
       readonly state: string
       /** Of a bounded replay: where it ends, and where the group goes on at least. */
       readonly window?: { readonly until: number; readonly resume: number }
+      /** By a controller, which has no ledger: 'done' means that it refuses commits from before. */
+      readonly led?: true
     }
   /** Offsets were reset from outside, on purpose. */
   | { readonly k: 'reset'; readonly group: string; readonly tp: Tp; readonly offset: number }

@@ -1,117 +1,120 @@
 /**
- * The test of the tests: each mutant is a small wrong change of the product, a bug that some client had or a rule left
- * out, and the simulation must see it.
+ * The test of the tests: the simulation must see each mutant, within the seeds that its file names.
  *
  *   npm run sim:mutants                          all of them
- *   npm run sim:mutants -- NAME …                some, by a part of their name
+ *   npm run sim:mutants -- NAME …                some, by a part of their name, or a rule
  *   npm run sim:mutants -- --rotation 20         twenty, others each day
- *   npm run sim:mutants -- --runs 200            seeds to try for each. Default 300
+ *   npm run sim:mutants -- --seeds 200           seeds to try for each, instead of what its file says
+ *   npm run sim:mutants -- --jobs N              mutants at once. Default: a process for each processor
  *
- * A mutant is a file here: which compiled file, what to find in it (once), what to put there instead. It is applied to
- * a copy of build/, so that nothing in the product knows of it.
+ * The same seeds each time. A seed counts only if all rules hold in it without the mutant.
  */
-import { spawn } from 'node:child_process'
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
-
-interface Mutant {
-  readonly name: string
-  /** What goes wrong, and where it was seen. */
-  readonly about: string
-  /** Below build/. */
-  readonly file: string
-  readonly find: string
-  readonly replace: string
-  /** In which worlds it is looked for. */
-  readonly worlds: string
-  /** Rules of which one should break; another one does too. */
-  readonly rules: readonly string[]
-  /** Not yet seen to be caught, or its code has changed: only tried when it is named. */
-  readonly open?: boolean
-}
+import { type Answer, Worker } from '../crew.ts'
+import { drawPlan } from '../plan/draw.ts'
+import type { Plan } from '../plan/plan.ts'
+import { focused, type Mutant, readMutants } from './mutant.ts'
 
 interface Result {
   readonly mutant: Mutant
-  /** Seeds until it was caught; undefined: it was not. */
-  readonly seeds: number | undefined
-  readonly rule: string
+  /** The rule that broke; undefined: none. */
+  readonly rule: string | undefined
+  /** What broke it, or why it can't be told. */
+  readonly message: string
+  readonly seeds: number
+  readonly cpuMs: number
 }
-
-const folder = 'sim/mutants'
-const copies = 'build/mutants'
-/** The same for each run, so that a mutant that gets harder to catch shows. */
-const base = '0x6d7574616e74'
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
-  options: { runs: { type: 'string', default: '300' }, rotation: { type: 'string' } }
+  options: {
+    rotation: { type: 'string' },
+    seeds: { type: 'string' },
+    jobs: { type: 'string' },
+    verbose: { type: 'boolean', default: false }
+  }
 })
 
 const say = (line: string) => void process.stdout.write(`${line}\n`)
+const started = performance.now()
+const queue = [...chosen()]
+const total = queue.length
 const results: Result[] = []
-for (const mutant of chosen()) {
-  const result = await hunt(mutant)
-  results.push(result)
-  const { seeds, rule } = result
-  const found =
-    seeds === undefined ? `✖ NOT CAUGHT  ${rule}` : `✔ ${String(seeds).padStart(4)} seeds  ${rule}`
-  say(`${found.padEnd(28)} ${mutant.name}: ${mutant.about}`)
-}
-rmSync(copies, { recursive: true, force: true })
-const caught = results.filter(({ seeds }) => seeds !== undefined).length
-say(`${caught} of ${results.length} mutants caught`)
-process.exitCode = caught === results.length ? 0 : 1
+const jobs = options.jobs === undefined ? availableParallelism() : Number(options.jobs)
+await Promise.all(Array.from({ length: jobs }, work))
+const caught = results.filter(({ rule }) => rule !== undefined).length
+const seeds = results.reduce((sum, one) => sum + one.seeds, 0)
+const seconds = ((performance.now() - started) / 1000).toFixed(0)
+say(`${caught} of ${total} mutants caught, ${seeds} seeds in ${seconds} s`)
+process.exitCode = caught === total ? 0 : 1
 
-function chosen(): Mutant[] {
-  const all = readdirSync(folder)
-    .filter(file => file.endsWith('.json'))
-    .sort()
-    .flatMap(file => JSON.parse(readFileSync(join(folder, file), 'utf8')) as Mutant[])
-  const named = all.filter(({ name, open = false }) =>
-    positionals.length === 0 ? !open : positionals.some(part => name.includes(part))
-  )
+function chosen(): readonly Mutant[] {
+  const all = readMutants()
+  const names = new Set(all.map(({ name }) => name))
+  const named = all.filter(({ name, rules }) => {
+    if (positionals.length === 0) return true
+    return positionals.some(part => {
+      return name === part || rules.includes(part) || (!names.has(part) && name.includes(part))
+    })
+  })
   const count = Number(options.rotation ?? Infinity)
   if (count >= named.length) return named
   const first = (Math.floor(Date.now() / 86_400_000) * count) % named.length
   return [...named, ...named].slice(first, first + count)
 }
 
-async function hunt(mutant: Mutant): Promise<Result> {
-  const copy = join(copies, mutant.name.replace(/[^a-z0-9]+/gi, '-'))
-  rmSync(copy, { recursive: true, force: true })
-  mkdirSync(copy, { recursive: true })
-  for (const part of ['src', 'sim']) {
-    cpSync(join('build', part), join(copy, part), {
-      recursive: true,
-      filter: path => !/\.(map|d\.ts)$/.test(path)
-    })
+/** Takes one mutant after another; the process without a mutant is kept. */
+async function work(): Promise<void> {
+  const sound = new Worker()
+  for (let mutant = queue.shift(); mutant !== undefined; mutant = queue.shift()) {
+    const result = await hunt(mutant, sound)
+    results.push(result)
+    say(told(result))
   }
-  const target = join(copy, mutant.file)
-  const code = readFileSync(target, 'utf8')
-  if (code.split(mutant.find).length !== 2) {
-    return { mutant, seeds: undefined, rule: 'its code is not there, or not once' }
-  }
-  writeFileSync(
-    target,
-    code.replace(mutant.find, () => mutant.replace)
-  )
-  const output = await playMutant(join(copy, 'sim/main.js'), mutant.worlds)
-  rmSync(copy, { recursive: true, force: true })
-  const seeds = /^(\d+) runs in/m.exec(output)?.[1]
-  const rule =
-    /^VIOLATION (\w+)/m.exec(output)?.[1] ?? (/is stuck/.test(output) ? 'stuck' : undefined)
-  return { mutant, seeds: rule === undefined ? undefined : Number(seeds), rule: rule ?? '' }
+  sound.end()
 }
 
-function playMutant(main: string, worlds: string): Promise<string> {
-  const flags = ['--runs', options.runs, '--base', base, '--world', worlds, '--no-shrink']
-  const child = spawn(process.execPath, [main, ...flags])
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
+function told({ mutant, rule, message, seeds, cpuMs }: Result): string {
+  const { name, about, rules } = mutant
+  const found = rule === undefined ? '✖ NOT CAUGHT' : `✔ ${rule}`
+  const other = rule === undefined || rules.includes(rule) ? '' : ` (expected ${rules.join(', ')})`
+  const took = `${seeds} seeds ${(cpuMs / 1000).toFixed(0)} s`
+  const line = `${found.padEnd(12)} ${took.padStart(14)}  ${name}: ${about}${other}`
+  return rule === undefined || options.verbose ? `${line}\n    ${message}` : line
+}
+
+async function hunt(mutant: Mutant, sound: Worker): Promise<Result> {
+  const flag = new URL(`./load.js?mutant=${encodeURIComponent(mutant.name)}`, import.meta.url)
+  const sick = new Worker(['--import', flag.href])
+  const most = options.seeds === undefined ? mutant.seeds : Number(options.seeds)
+  let cpuMs = 0
+  const play = async (worker: Worker, plan: Plan): Promise<Answer | undefined> => {
+    const answer = await worker.play(plan, false)
+    cpuMs += answer?.cpuMs ?? 0
+    return answer
   }
-  return new Promise(resolve => {
-    child.on('close', () => resolve(output))
-  })
+  let result: Omit<Result, 'cpuMs'> = { mutant, rule: undefined, message: '', seeds: most }
+  for (let i = 0; i < most; i++) {
+    const seed = BigInt(mutant.base) + BigInt(i)
+    const plan = focused(drawPlan(seed, mutant.worlds), mutant.focus ?? {})
+    const answer = await play(sick, plan)
+    if (answer === undefined) {
+      const message = `${plan.seed}: the run is stuck, or its process died`
+      result = { mutant, rule: undefined, message, seeds: i + 1 }
+      break
+    }
+    const { violation } = answer.outcome
+    if (violation === undefined) continue
+    if ((await play(sound, plan))?.outcome.violation !== undefined) {
+      say(`${plan.seed} (${plan.world}) breaks a rule without ${mutant.name} too`)
+      continue
+    }
+    const { rule } = violation
+    const message = `${plan.seed} ${plan.world}: ${violation.message.split('\n')[0] ?? ''}`
+    result = { mutant, rule, message, seeds: i + 1 }
+    break
+  }
+  sick.end()
+  return { ...result, cpuMs }
 }
