@@ -6,7 +6,7 @@
  */
 import { BrokerCluster } from '../../src/broker/cluster.ts'
 import type { Context } from '../../src/broker/handler.ts'
-import { leasesIn } from '../../src/group/member/classic-leader.ts'
+import { leasesIn } from '../../src/group/member/classic-words.ts'
 import { ConsumerGroupHeartbeat } from '../../src/protocol/api/consumer-group-heartbeat.ts'
 import { ControllerHeartbeat } from '../../src/protocol/api/controller-heartbeat.ts'
 import { Heartbeat } from '../../src/protocol/api/heartbeat.ts'
