@@ -62,6 +62,8 @@ export class HandoverChecker implements Checker {
   readonly #trying = new Map<number, number>()
   /** Of the request whose end comes next. */
   #applied: Of<'commit.applied'>[] = []
+  /** Behind which replays somebody has gone on. */
+  readonly #resumed = new Set<string>()
   readonly #gaps = new Gaps()
 
   on(event: Happened): void {
@@ -201,7 +203,10 @@ export class HandoverChecker implements Checker {
   #resumes(event: Of<'deliver'>, { group }: Member): void {
     const { tp, offset, rewindId } = event
     const slot = this.#slots.get(`${group} ${tp}`)
-    if (slot === undefined || slot.unsure) return
+    const place = `${group} ${tp} ${rewindId}`
+    // Once: later on a seek may lead anywhere.
+    if (slot === undefined || slot.unsure || this.#resumed.has(place)) return
+    this.#resumed.add(place)
     const same = slot.id === rewindId || `${slot.id}.` === rewindId
     if (!same || offset >= slot.before) return
     const what = `${event.member} got ${tp}@${offset} behind a replay: before it ${slot.before} was committed`

@@ -104,7 +104,8 @@ export class OrderChecker implements Checker {
       throw new Violation('G2', `${event.member} got ${tp}@${offset}, which it does not own`, event)
     }
     const window = this.#windows.get(`${member.group} ${tp} ${event.rewindId}`)
-    if (window !== undefined && offset >= window.until) {
+    // Who seeks leaves the replay.
+    if (window !== undefined && offset >= window.until && stream.because !== 'a seek') {
       const what = `${event.member} got ${tp}@${offset} in a replay that ends at ${window.until}`
       throw new Violation('W15', what, event)
     }
