@@ -4,7 +4,7 @@
  */
 import { type InitializeHook, type LoadHook, register } from 'node:module'
 import { isMainThread } from 'node:worker_threads'
-import { type Mutant, mutated, readMutants } from './mutant.ts'
+import { codeOf, type Mutant, mutated, readMutants } from './mutant.ts'
 
 let mutant: Mutant | undefined
 
@@ -23,5 +23,5 @@ export const load: LoadHook = async (url, context, next) => {
   const path = new URL(url).pathname
   const edit = mutant?.edits.find(({ file }) => path.endsWith(`/build/${file}`))
   if (mutant === undefined || edit === undefined) return loaded
-  return { ...loaded, source: mutated(mutant, edit.file, String(loaded.source)) }
+  return { ...loaded, source: mutated(mutant, edit.file, codeOf(edit.file)) }
 }
