@@ -5,7 +5,8 @@
  *   node build/test/fuzz/main.js [--count 1000000] [--seconds 180] [--seed 1] [--lanes 32]
  *
  * Most requests are well-formed with odd fields, the others damaged bytes; see mutate.ts. What they made (topics,
- * groups) is deleted from time to time, so that memory that stays is memory that leaks.
+ * groups) is deleted from time to time, so that memory that stays is memory that leaks. Each lane sends the same for a
+ * seed; how the lanes meet is chance.
  */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -38,8 +39,8 @@ const noId = 'AAAAAAAAAAAAAAAAAAAAAA'
 const env = nodeEnv({ cpu: nodeCpu() })
 
 /** Sent at once on a connection: well-formed ones, then damaged ones, as one that makes no sense ends it. */
-const burst = 57
-const damagedBurst = 3
+const burst = 54
+const damagedBurst = 6
 /** For answers that are due later, as of a group's members that wait for each other. */
 const patienceMs = 20
 /** How often what was made is deleted, and the broker looked at. */
@@ -49,6 +50,8 @@ const mostBytes = 150 * 1024 * 1024
 const bystanderMs = 10_000
 
 interface Health {
+  /** Requests so far: those handled, and those that made no sense. */
+  readonly read: number
   readonly bytes: number
   readonly rss: number
   readonly longestMs: number
@@ -72,34 +75,34 @@ async function fuzz(broker: ChildProcess): Promise<void> {
     assert.fail(`the broker died: ${String(code ?? signal)}, seed ${seed}`)
   )
   died.catch(() => {})
-  const random = new SeededRandom(seed)
+  // One each, so that what a lane sends does not hang on what the others do meanwhile.
+  const randoms = Array.from({ length: lanes }, (_, lane) => new SeededRandom(seed * 1000 + lane))
   const originals = requests()
   const bystander = await Wire.connect(env, address)
   const id = (await bystander.ask(Metadata, 12, { topics: [{ name: 't' }] })).topics[0]?.topicId
   const base = await health(broker)
   let [done, slowest, longest, most] = [0, 0, 0, 0]
-  const make = strange(id ?? '')
-  const odd = () => make(random)
-  const damaged = () => {
+  const odd = strange(id ?? '')
+  const damaged = (random: SeededRandom) => {
     const original = originals[Math.floor(random.next() * originals.length)]
     return mutated(original ?? Buffer.alloc(0), random)
   }
   const inTime = () => performance.now() - startedAt < seconds * 1000
   while (done < count && inTime()) {
-    const until = Math.min(count, done + roundRequests)
-    const lane = async (_: unknown, index: number) => {
-      while (done < until && inTime()) {
-        done += await thrown([
-          ...Array.from({ length: burst }, odd),
-          ...Array.from({ length: damagedBurst }, damaged)
+    const lane = async (random: SeededRandom, index: number) => {
+      for (let sent = 0; sent < roundRequests / lanes && inTime(); sent += burst + damagedBurst) {
+        await thrown([
+          ...Array.from({ length: burst }, () => odd(random)),
+          ...Array.from({ length: damagedBurst }, () => damaged(random))
         ])
         // And somebody who did nothing wrong, all the while.
         if (index === 0) slowest = Math.max(slowest, await answerMs(bystander))
       }
     }
-    await Promise.race([Promise.all(Array.from({ length: lanes }, lane)), died])
+    await Promise.race([Promise.all(randoms.map(lane)), died])
     await tidy(bystander)
     const now = await health(broker)
+    done = now.read - base.read
     longest = Math.max(longest, now.longestMs)
     most = Math.max(most, now.bytes - base.bytes)
     const rate = (done / ((performance.now() - startedAt) / 1000)).toFixed(0)
@@ -115,19 +118,14 @@ async function fuzz(broker: ChildProcess): Promise<void> {
   process.stdout.write(`fuzz: ${done} requests, seed ${seed}: nothing died, hung or leaked\n`)
 }
 
-/** Sends requests on a connection of their own; how many of them the broker has surely read. */
-function thrown(some: readonly Buffer[]): Promise<number> {
+/** Sends requests on a connection of their own, and resolves when the broker has closed it, in order or not. */
+function thrown(some: readonly Buffer[]): Promise<void> {
   return new Promise(resolve => {
     let answers = 0
     let rest = Buffer.alloc(0)
     const at = address.lastIndexOf(':')
     const socket: Socket = connect(Number(address.slice(at + 1)), address.slice(0, at))
-    const end = (read: number) => {
-      clearTimeout(timer)
-      socket.destroy()
-      resolve(read)
-    }
-    const timer = setTimeout(() => end(some.length), patienceMs)
+    const timer = setTimeout(() => socket.end(), patienceMs)
     socket.on('connect', () => socket.write(Buffer.concat(some)))
     socket.on('data', chunk => {
       rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
@@ -135,10 +133,13 @@ function thrown(some: readonly Buffer[]): Promise<number> {
         rest = rest.subarray(4 + rest.readInt32BE(0))
         answers++
       }
-      if (answers === some.length) end(answers)
+      if (answers === some.length) socket.end()
     })
     socket.on('error', () => {})
-    socket.on('close', () => end(answers + 1))
+    socket.on('close', () => {
+      clearTimeout(timer)
+      resolve()
+    })
   })
 }
 

@@ -19,6 +19,8 @@ import { Commits, Idempotent, type Load, Membership, Transactional } from './loa
 const env = nodeEnv({ cpu: nodeCpu() })
 const script = join(import.meta.dirname, 'child.js')
 const kills = Number(process.env['PLAYHEAD_KILLS'] ?? 150)
+/** What a start may have to read again: a segment is full after half as many changes, and ends while others come. */
+const mostReplayed = 65_536
 const seed = Number(process.env['PLAYHEAD_SEED'] ?? Date.now() % 1e9)
 
 for (const durability of ['fsync', 'os']) {
@@ -30,8 +32,10 @@ for (const durability of ['fsync', 'os']) {
     const opened: number[] = []
     try {
       for (let round = 0; round <= kills; round++) {
-        const { address, openMs, kill } = await start(dir, durability)
+        const { address, openMs, replayed, kill } = await start(dir, durability)
         opened.push(openMs)
+        // How long a start takes is this many changes, and a busy machine's chance. The second is only told.
+        assert(replayed <= mostReplayed, `${replayed} changes are read again in round ${round}`)
         const wire = await Wire.connect(env, address)
         for (const load of loads) await load.recovered(wire)
         if (round === kills) {
@@ -53,8 +57,6 @@ for (const durability of ['fsync', 'os']) {
         `(median), ${most.toFixed(0)} ms (95th percentile), ${sorted.at(-1)?.toFixed(0)} ms (longest)`
     )
     assert(acked > kills && moves.outcomes.includes('committed'), 'there was load')
-    // The median: on a busy machine one start in twenty waits for a processor.
-    assert(median < 1000, `the directory opens in ${median} ms`)
   })
 }
 
@@ -87,6 +89,7 @@ async function underLoad(
 interface Started {
   readonly address: string
   readonly openMs: number
+  readonly replayed: number
   kill(): Promise<void>
 }
 
@@ -96,10 +99,10 @@ async function start(dir: string, durability: string): Promise<Started> {
   })
   const exited = once(child, 'exit')
   const [line] = (await once(createInterface(child.stdout), 'line')) as [string]
-  const { address, openMs } = JSON.parse(line) as { address: string; openMs: number }
+  const { address, openMs, replayed } = JSON.parse(line) as Omit<Started, 'kill'>
   const kill = async () => {
     child.kill('SIGKILL')
     await exited
   }
-  return { address, openMs, kill }
+  return { address, openMs, replayed, kill }
 }
