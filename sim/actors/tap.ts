@@ -125,6 +125,21 @@ export class Tap {
     }
   }
 
+  /** What a registration does not keep has been stopped; that it is another's is told with the answer, at times late. */
+  registering(
+    process: Process,
+    { groupId, kept }: RequestRead<typeof RegisterConsumer>,
+    context: Context
+  ): void {
+    const member = context.clientId
+    const told = this.#told.get(groupId)?.get(member) ?? []
+    const keeps = (kept ?? []).flatMap(({ topicId, partitions }) =>
+      partitions.map(partition => `${this.#nameOf(topicId, context)}:${partition}`)
+    )
+    const tps = told.filter(tp => !keeps.includes(tp))
+    if (tps.length > 0) this.#world.saw(process, { k: 'yielded', member, tps })
+  }
+
   #registered(
     process: Process,
     { groupId }: RequestRead<typeof RegisterConsumer>,
@@ -277,6 +292,9 @@ export function putTap(process: Process, tap: Tap): void {
     seen.traced(handler.api, request, reply, context)
     const { groupId } = request as { readonly groupId?: unknown }
     if (typeof groupId === 'string') seen.rewinds(its, groupId, context)
+    if (handler.api === RegisterConsumer) {
+      seen.registering(its, request as unknown as RequestRead<typeof RegisterConsumer>, context)
+    }
     if (handler.api === OffsetCommit) {
       const asked = request as unknown as RequestRead<typeof OffsetCommit>
       const done = Promise.resolve(reply)

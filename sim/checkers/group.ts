@@ -38,6 +38,7 @@ export class GroupChecker implements Checker {
         return this.#assigned(event)
       case 'revoked':
       case 'lost':
+      case 'yielded':
         for (const tp of event.tps) this.#members.get(event.member)?.owned.delete(tp)
         return
       case 'left':

@@ -46,6 +46,8 @@ export type Happening =
       readonly tps: readonly Tp[]
       readonly drained?: boolean
     }
+  /** A member of a group that a controller leads registers without these: it has stopped, and anybody may have them. */
+  | { readonly k: 'yielded'; readonly member: string; readonly tps: readonly Tp[] }
   | { readonly k: 'left'; readonly member: string; readonly drained?: boolean }
   | {
       readonly k: 'deliver'

@@ -255,6 +255,13 @@ const group = () => new GroupChecker()
 
 breaks(
   'G1',
+  "what a member yields may be another's before it is told",
+  () => new GroupChecker(),
+  [join('m'), join('n'), assigned('m'), assigned('n')],
+  [join('m'), join('n'), assigned('m'), { k: 'yielded', member: 'm', tps: [tp] }, assigned('n')]
+)
+breaks(
+  'G1',
   'a partition has two owners in touch with the group',
   group,
   [...start, join('o'), { k: 'heartbeat', member: 'm' }, assigned('o')],
