@@ -2,6 +2,10 @@
  * Fetch sessions (KIP-227): what a client's last full Fetch asked of one broker is remembered, so that the next ones
  * say only what changed, and are told only of partitions that have something new.
  *
+ * Of a session one request counts, the last. One that still waits for data when the next comes (on another connection, as
+ * a client does after a seek or a rewind) is answered at once, with nothing: whoever sent it doesn't look at it any more,
+ * and has its connection back.
+ *
  * A session is the broker's favour: it may be forgotten at any time, and the client begins a new one.
  */
 import type { Random } from '../base/env.ts'
@@ -27,7 +31,10 @@ export interface FetchPartition {
 
 export interface FetchSession {
   readonly id: number
+  /** Of the next request; -1: it is over. */
   epoch: number
+  /** Ends the wait of its last request. */
+  endWait: (() => void) | undefined
   usedAt: number
   /** In the order in which they are served: who got data goes to the end. */
   readonly partitions: Map<string, FetchPartition>
@@ -67,7 +74,7 @@ export class FetchSessions {
     const { sessionId, sessionEpoch } = order
     if (sessionEpoch === -1 || sessionEpoch === 0) {
       // -1: the session ends, or there is none; 0: a new one is to begin.
-      this.#sessions.delete(sessionId)
+      this.#end(sessionId)
       const session = sessionEpoch === 0 ? this.#begin(order.partitions, now) : undefined
       const { partitions } = order
       return { fault: undefined, session, incremental: false, partitions }
@@ -77,6 +84,7 @@ export class FetchSessions {
     if (session.epoch !== sessionEpoch) return { fault: KafkaError.INVALID_FETCH_SESSION_EPOCH }
     session.epoch = session.epoch === lastEpoch ? 1 : session.epoch + 1
     session.usedAt = now
+    session.endWait?.()
     for (const key of order.forgotten) session.partitions.delete(key)
     for (const partition of order.partitions) {
       const key = keyOf(partition)
@@ -102,12 +110,20 @@ export class FetchSessions {
     session.partitions.set(key, current)
   }
 
+  #end(id: number): void {
+    const session = this.#sessions.get(id)
+    if (session === undefined) return
+    this.#sessions.delete(id)
+    session.epoch = -1
+    session.endWait?.()
+  }
+
   #begin(partitions: readonly FetchPartition[], now: number): FetchSession | undefined {
     if (this.#sessions.size >= sessionCount && !this.#evict(now)) return undefined
     let id = 0
     while (id === 0 || this.#sessions.has(id)) id = 1 + Math.floor(this.#random.next() * lastEpoch)
     const map = new Map(partitions.map(partition => [keyOf(partition), partition]))
-    const session = { id, epoch: 1, usedAt: now, partitions: map }
+    const session = { id, epoch: 1, endWait: undefined, usedAt: now, partitions: map }
     this.#sessions.set(id, session)
     return session
   }

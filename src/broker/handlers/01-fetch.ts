@@ -9,7 +9,12 @@ import { Fetch } from '../../protocol/api/fetch.ts'
 import { KafkaError } from '../../protocol/errors.ts'
 import type { RequestRead, ResponseWritten } from '../../protocol/schema.ts'
 import type { Topic } from '../catalog.ts'
-import { type FetchPartition, type FetchPlan, partitionKeyOf } from '../fetch-sessions.ts'
+import {
+  type FetchPartition,
+  type FetchPlan,
+  type FetchSession,
+  partitionKeyOf
+} from '../fetch-sessions.ts'
 import { type Context, handler } from '../handler.ts'
 import { fetchBytes } from '../limits.ts'
 import type { Isolation, Partition } from '../partition.ts'
@@ -37,6 +42,8 @@ export const handleFetch = handler({
     if (plan.fault !== undefined) {
       return { throttleTimeMs: 0, errorCode: plan.fault, responses: [] }
     }
+    const { session } = plan
+    const nextEpoch = session?.epoch
     const deadline = clock.monotonic() + request.maxWaitMs
     for (;;) {
       const found = readAll(plan, request, context)
@@ -46,12 +53,18 @@ export const handleFetch = handler({
       if (enough || maxWaitMs <= 0 || context.connection.closed)
         return respond(plan, found, context)
       const partitions = found.flatMap(one => one.partition ?? [])
-      const wait = { partitions, bytes: request.minBytes - bytes, maxWaitMs }
+      const wait = { partitions, bytes: request.minBytes - bytes, maxWaitMs, session }
       const last = await waitForData(wait, clock, context.connection)
+      if (session !== undefined && session.epoch !== nextEpoch) return overtaken(session)
       if (last) return respond(plan, readAll(plan, request, context), context)
     }
   }
 })
+
+/** A later request of its session has come. */
+function overtaken({ id: sessionId }: FetchSession): Response {
+  return { throttleTimeMs: 0, errorCode: KafkaError.NONE, sessionId, responses: [] }
+}
 
 function orderOf(request: Request) {
   return {

@@ -6,7 +6,8 @@
  *   - what runs on older records ends (its signal has fired), up to `rewindHandlerWaitMs`;
  *   - a commit on its way lands, and a transaction that already has offsets of them ends;
  *   - `onRewind` is awaited, up to `onRewindTimeoutMs`;
- *   - the target is committed with the new sequence: that is the acknowledgement its caller waits for.
+ *   - the target is committed with the new sequence: that is the acknowledgement its caller waits for. (In a group that
+ *     a controller leads it was acknowledged by registering, and is not waited for.)
  *
  * Then they are delivered from the target. Partitions that are not in the entry notice nothing.
  *
@@ -342,7 +343,11 @@ export class Rewinder implements StartSeam {
       const { epoch } = playhead
       commits.want(playhead, { epoch, offset: entry.target, leaderEpoch: -1 })
     }
-    await this.#acknowledge(current)
+    if (this.#host.led()) {
+      // The controller has recorded the target, and takes no commit from before it: nobody waits for ours.
+      commits.pump()
+      this.#herald.say(current)
+    } else await this.#acknowledge(current)
     for (const { playhead, epoch } of current) playhead.release(epoch)
   }
 
