@@ -12,6 +12,14 @@ import type { Cluster, WaitOptions } from '../rpc/cluster.ts'
 export type LedGroup = ResponseOf<typeof ControllerListGroups>['groups'][number]
 export type LedRewind = LedGroup['rewinds'][number]
 
+/** A rewind's state in the controller's list: its caller took it back. */
+export const cancelledState = 3
+
+/** 0: there is none. */
+export function newestId(rewinds: readonly LedRewind[]): number {
+  return rewinds.reduce((id, { rewindId }) => Math.max(id, rewindId), 0)
+}
+
 /** 17 characters, ordered as the controller's ids are. */
 export function sequenceOf(rewindId: number): Sequence {
   return `${String(rewindId).padStart(13, '0')}0000`

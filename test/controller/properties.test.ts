@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { KafkaError } from '../../src/protocol/errors.ts'
+import type { Rewind } from '../../src/group/controller/state.ts'
 import type { RegisterAnswer, RewindAnswer } from '../../src/group/controller/world.ts'
 import { type Saying, Stage, config } from './stage.ts'
 
@@ -20,6 +21,7 @@ type Step =
   | { do: 'heartbeat'; who: string; held: boolean; stale: boolean }
   | { do: 'commit'; who: string; topic: string; partition: number; offset: number; stale: boolean }
   | { do: 'rewind'; who: string | null; topic: string; partitions: number[]; offset: number }
+  | { do: 'cancel'; topic: string; partitions: number[]; named: boolean }
   | { do: 'leave' | 'disconnect'; who: string }
   | { do: 'topic'; topic: string; partitions: number }
   | { do: 'delete'; topic: string }
@@ -73,6 +75,15 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       offset: fc.integer({ min: -2, max: 120 })
     })
   },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant('cancel' as const),
+      topic,
+      partitions: fc.uniqueArray(partition, { minLength: 1, maxLength: 4 }),
+      named: seldom
+    })
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('leave' as const), who }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('disconnect' as const), who }) },
   {
@@ -101,6 +112,8 @@ class Play {
   /** Every registration that was sent. */
   readonly said: { readonly who: string; readonly saying: Saying }[] = []
   lastRewindId = 0
+  /** Rewinds that were taken back, by topic id and partition. */
+  readonly cancelled = new Map<string, number>()
 
   constructor() {
     this.stage.topic('t', 3)
@@ -132,6 +145,7 @@ class Play {
 
   rewound(answer: RewindAnswer): void {
     const { rewindId = 0, offsets } = answer
+    if (rewindId === 0) return
     for (const { topic: of, partitions } of offsets) {
       for (const { partition: index, errorCode, offset = -1 } of partitions) {
         if (errorCode !== KafkaError.NONE) continue
@@ -142,7 +156,7 @@ class Play {
         this.rewoundIn.set(key, this.stage.group.head.generation)
       }
     }
-    if (rewindId > 0) assert.ok(rewindId <= this.stage.group.head.lastRewindId)
+    assert.ok(rewindId <= this.stage.group.head.lastRewindId)
   }
 
   take(step: Step): void {
@@ -199,6 +213,21 @@ class Play {
         assert.ok(stage.group.head.lastRewindId >= this.lastRewindId, 'rewind ids rise')
         this.lastRewindId = stage.group.head.lastRewindId
         return
+      case 'cancel': {
+        const rewindId = step.named ? Math.max(0, this.lastRewindId) : 0
+        const before = this.waitingOf(step)
+        const to = step.partitions.map(index => ({
+          ...step,
+          partition: index,
+          offset: -3,
+          rewindId
+        }))
+        stage.rewind(null, to)
+        const after = this.waitingOf(step)
+        if (before.length > 0 && rewindId === 0) this.knowCancelled(step, before)
+        assert.ok(after.length <= before.length, 'nothing waits anew')
+        return
+      }
       case 'leave':
         this.of(step.who).clear()
         stage.leave(step.who)
@@ -224,6 +253,32 @@ class Play {
       case 'restart':
         stage.restart()
         return
+    }
+  }
+
+  waitingOf({ topic: of, partitions }: { topic: string; partitions: readonly number[] }): Rewind[] {
+    const rewinds = this.stage.group.rewinds.get(this.stage.topics.get(of)?.id ?? '')
+    const all = partitions.map(index => rewinds?.get(index))
+    return all.filter(rewind => rewind?.state === 'waiting') as Rewind[]
+  }
+
+  /** All or none: a partition that is unknown refuses the request. */
+  knowCancelled(
+    { topic: of, partitions }: { topic: string; partitions: readonly number[] },
+    before: readonly Rewind[]
+  ): void {
+    if (partitions.some(index => index >= this.countOf(of))) return
+    for (const { topicId, partition: index, id } of before) {
+      this.cancelled.set(`${topicId}:${index}`, id)
+    }
+  }
+
+  /** What was taken back never takes place. */
+  staysCancelled(): void {
+    for (const [key, id] of this.cancelled) {
+      const [topicId = '', index = ''] = key.split(':')
+      const rewind = this.stage.group.rewinds.get(topicId)?.get(Number(index))
+      if (rewind?.id === id) assert.equal(rewind.state, 'cancelled', `rewind ${id} was taken back`)
     }
   }
 
@@ -366,6 +421,7 @@ describe('a controller, whatever happens', () => {
           play.take(one)
           play.oneOwner()
           play.nobodyForgotten()
+          play.staysCancelled()
           play.stored()
         }
       }),

@@ -83,6 +83,7 @@ export interface Target {
   readonly offset: number
   readonly until?: number
   readonly resume?: number
+  readonly rewindId?: number
 }
 
 export class Stage {
@@ -188,8 +189,8 @@ export class Stage {
       topic,
       partitions: targets
         .filter(target => target.topic === topic)
-        .map(({ partition, offset, until = -1, resume = -1 }) => {
-          return { partition, offset, until, resume }
+        .map(({ partition, offset, until = -1, resume = -1, rewindId = 0 }) => {
+          return { partition, offset, until, resume, rewindId }
         })
     }))
     return this.#ask(by ?? 'tool', 'rewind', new Set(), ticket => ({
@@ -400,7 +401,8 @@ export class Stage {
         return `${topic}:${partition} ${previousOffset} -> ${offset}${error}`
       })
     )
-    const verdict = errorCode === KafkaError.NONE ? 'done' : kafkaErrorName(errorCode)
+    const done = rewindId === 0 ? 'taken back' : 'done'
+    const verdict = errorCode === KafkaError.NONE ? done : kafkaErrorName(errorCode)
     this.lines.push(`${who}: rewind ${rewindId} ${verdict} ${list.join(', ')}`.trimEnd())
   }
 

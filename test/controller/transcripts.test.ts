@@ -75,6 +75,15 @@ function perform(stage: Stage, command: string, words: readonly string[]): reado
     case 'rewind':
       stage.rewind(options.get('by') ?? null, targets(first, options), number('timeout') ?? 5_000)
       return []
+    case 'cancel': {
+      const which = targets(first, new Map()).map(target => ({
+        ...target,
+        offset: -3,
+        rewindId: number('id') ?? 0
+      }))
+      stage.rewind(null, which, number('timeout') ?? 5_000)
+      return []
+    }
     case 'commit': {
       const [target] = targets(rest[0] ?? '', new Map())
       if (target === undefined) throw new Error(`commit what? ${rest[0]}`)

@@ -69,6 +69,42 @@ describe('a group that a controller leads', () => {
     await consumer.close()
   })
 
+  test('a rewind that its owner has not taken up is taken back: it goes on where it stood', async () => {
+    await using crew = await Crew.start({ partitions: 1 })
+    const admin = crew.kafka.admin()
+    const a = crew.join()
+    await crew.produce(20)
+    await crew.until(() => a.seen.length === 20)
+    assert.deepEqual(await admin.cancelRewind('g'), [], 'nothing is pending')
+    let release = () => {}
+    const held = new Promise<void>(resolve => (release = resolve))
+    // Told, stopped, about to say so: the last moment.
+    const told = new Promise<void>(resolve => {
+      crew.broker.control.on('RegisterConsumer', () => {
+        resolve()
+        return { hold: held }
+      })
+    })
+    const plan = await admin.planRewind('g', { to: [{ topic: 't', partition: 0, offset: 5 }] })
+    const called = assert.rejects(admin.rewind(plan), { code: 'ABORTED' })
+    await told
+    const [pending] = await admin.rewinds('g')
+    const other = await admin.cancelRewind('g', { id: '00000000000010000' })
+    assert.deepEqual(other, [], 'another one is not pending')
+    const [cancelled] = await admin.cancelRewind('g', { id: pending?.id })
+    assert.deepEqual(cancelled, { topic: 't', partition: 0, id: pending?.id, state: 'cancelled' })
+    await called
+    crew.broker.control.clear()
+    release()
+    await crew.produce(1)
+    await crew.until(() => a.seen.length === 21)
+    assert.equal(a.seen.at(-1)?.offset, 20)
+    assert.deepEqual(a.rewinds, [])
+    assert.equal((await admin.rewinds('g'))[0]?.partitions[0]?.state, 'cancelled')
+    await assert.rejects(admin.undoRewind('g'), { code: 'REWIND_REFUSED' })
+    assert.deepEqual(await admin.cancelRewind('g'), [])
+  })
+
   test('a replay delivers its window once more, then the group goes on where it was', async () => {
     await using crew = await Crew.start({ partitions: 1 })
     const a = crew.join()

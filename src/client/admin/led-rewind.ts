@@ -13,11 +13,19 @@ import { noSequence } from '../../protocol/embedded/rewind-envelope.ts'
 import { KafkaError } from '../../protocol/errors.ts'
 import type { ResponseOf } from '../../protocol/schema.ts'
 import { answerError } from '../../rpc/answer-errors.ts'
+import type { LaneName } from '../../rpc/call.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import { backoffMs, sleep } from '../../rpc/retry.ts'
-import { type LedGroup, type LedRewind, ledGroup, sequenceOf } from '../led.ts'
+import {
+  cancelledState,
+  type LedGroup,
+  type LedRewind,
+  ledGroup,
+  newestId,
+  sequenceOf
+} from '../led.ts'
 import { keyOf } from '../ledger.ts'
-import type { CancelledPartition, KnownRewind } from './rewind-status.ts'
+import type { KnownRewind } from './rewind-status.ts'
 import {
   RewindError,
   type RewindResult,
@@ -30,6 +38,11 @@ const backoff = { firstMs: 20, mostMs: 500 }
 /** For the answer to come, when the controller's own deadline has passed. */
 const graceMs = 2_000
 let lanes = 0
+
+/** RewindConsumer waits at the broker, so nothing else may stand behind it. */
+export function rewindLane(): LaneName {
+  return `wait:rewind-${++lanes}`
+}
 
 /** What was found out about a partition. */
 type Found = Pick<RewoundPartition, 'state' | 'from' | 'to' | 'by'>
@@ -64,7 +77,7 @@ class LedRewindCall {
 
   async run(group: LedGroup): Promise<RewindResult> {
     this.#admit()
-    const before = Math.max(0, ...group.rewinds.map(({ rewindId }) => rewindId))
+    const before = newestId(group.rewinds)
     const trouble = await this.#untilAnswered(group.controller.nodeId, before)
     this.#options.onProgress?.(this.#result())
     const error = rewindError(this.#result(), null, trouble)
@@ -120,8 +133,7 @@ class LedRewindCall {
     const { group: groupId } = this.#plan
     const { who = 'admin', reason = '', signal } = this.#options
     const timeoutMs = Math.floor(this.#leftMs)
-    // It waits at the broker, so nothing else may stand behind it.
-    const lane = `wait:rewind-${++lanes}` as const
+    const lane = rewindLane()
     try {
       const answer = await this.#cluster.request(
         RewindConsumer,
@@ -193,7 +205,10 @@ class LedRewindCall {
     for (let looks = 0; ; looks++) {
       const group = await this.#look()
       for (const rewind of group?.rewinds ?? []) this.#seen(rewind)
-      const open = this.#wanted().filter(p => this.#found.get(keyOf(p))?.state !== 'applied')
+      const open = this.#wanted().filter(p => {
+        const state = this.#found.get(keyOf(p))?.state
+        return state !== 'applied' && state !== 'cancelled'
+      })
       if (open.length === 0 || this.#leftMs === 0) return null
       const { signal } = this.#options
       await sleep(clock, backoffMs(random, backoff, looks), [this.#cluster.closing, signal])
@@ -208,7 +223,7 @@ class LedRewindCall {
     // Newer than ours: it may have come after ours took effect.
     if (later && known?.state === 'applied') return
     this.#found.set(keyOf({ topic, partition }), {
-      state: later ? 'superseded' : state === 0 ? 'pending' : 'applied',
+      state: later ? 'superseded' : listedState(state),
       from,
       to: offset,
       by: later ? sequenceOf(rewindId) : null
@@ -238,10 +253,17 @@ class LedRewindCall {
 
 function stateOf(code: number): RewoundPartition['state'] {
   if (code === KafkaError.NONE) return 'applied'
+  if (code === KafkaError.OPERATION_NOT_ATTEMPTED) return 'cancelled'
   return code === KafkaError.REWIND_SUPERSEDED ? 'superseded' : 'pending'
 }
 
-function isPassing({ retriable, code }: PlayheadError): boolean {
+/** As the controller lists it. */
+function listedState(state: number): 'pending' | 'applied' | 'cancelled' {
+  if (state === 0) return 'pending'
+  return state === cancelledState ? 'cancelled' : 'applied'
+}
+
+export function isPassing({ retriable, code }: PlayheadError): boolean {
   return retriable || code === 'TIMED_OUT' || code === 'CONNECTION_LOST'
 }
 
@@ -262,8 +284,8 @@ export function ledRewinds({ rewinds }: LedGroup): readonly KnownRewind[] {
       partitions: all.map(({ topic, partition, state, previousOffset, offset, ...rest }) => ({
         topic,
         partition,
-        state: state === 0 ? ('pending' as const) : ('applied' as const),
-        from: previousOffset < 0 || state === 0 ? null : previousOffset,
+        state: listedState(state),
+        from: previousOffset < 0 || listedState(state) !== 'applied' ? null : previousOffset,
         to: offset,
         committed: null,
         until: rest.until < 0 ? null : rest.until,
@@ -271,13 +293,4 @@ export function ledRewinds({ rewinds }: LedGroup): readonly KnownRewind[] {
         replaying: rest.replaying
       }))
     }))
-}
-
-/** What is written, a controller carries out: it can only be overtaken by another rewind. */
-export function cancelLed(group: LedGroup): readonly CancelledPartition[] {
-  if (group.pendingRewinds === 0) return []
-  const message =
-    `group '${group.groupId}' is led by a controller, which carries out what it has written: ` +
-    'rewind the partitions again, or undo it'
-  throw new PlayheadError('REWIND_REFUSED', message, { group: group.groupId })
 }

@@ -20,7 +20,7 @@ import type { Cluster, WaitOptions } from '../../rpc/cluster.ts'
 import type { TopicMetadata } from '../../rpc/metadata.ts'
 import { type ListedOffset, listOffsets } from '../../rpc/partition-offsets.ts'
 import { sleep } from '../../rpc/retry.ts'
-import { type LedGroup, ledGroup, sequenceOf } from '../led.ts'
+import { cancelledState, type LedGroup, ledGroup, newestId, sequenceOf } from '../led.ts'
 import { keyOf, ledgerOf, readSlots, type Slots } from '../ledger.ts'
 import type { TopicPartition, TopicPartitionOffset } from '../partition.ts'
 import { timestampOf, type UniformTarget } from '../time.ts'
@@ -172,9 +172,10 @@ function planLedUndo(
   id: Sequence | undefined
 ): RewindPlan {
   const now = cluster.env.clock.now()
-  const newest = sequenceOf(Math.max(0, ...rewinds.map(({ rewindId }) => rewindId)))
+  const took = rewinds.filter(({ state }) => state !== cancelledState)
+  const newest = sequenceOf(newestId(took))
   const undone = new Map(
-    rewinds
+    took
       .filter(({ rewindId }) => sequenceOf(rewindId) === (id ?? newest))
       .map(rewind => [keyOf(rewind), rewind.previousOffset])
   )

@@ -7,7 +7,8 @@ import { ledGroup } from '../led.ts'
 import { keyOf, ledgerOf, type PartitionEntry, readSlots, writeEntries } from '../ledger.ts'
 import type { TopicPartition } from '../partition.ts'
 import { describeGroups } from './groups.ts'
-import { cancelLed, ledRewinds } from './led-rewind.ts'
+import { cancelLed } from './led-cancel.ts'
+import { ledRewinds } from './led-rewind.ts'
 import { cancelGraceMs } from './rewind.ts'
 
 /** Where a group keeps its rewinds. */
@@ -137,7 +138,7 @@ export async function cancelRewinds(
   options: CancelOptions = {}
 ): Promise<readonly CancelledPartition[]> {
   const led = await ledGroup(cluster, group, options)
-  if (led !== null) return cancelLed(led)
+  if (led !== null) return await cancelLed(cluster, led, options)
   const { ledger = ledgerOf(group), id } = options
   const pending = (await readLedger(cluster, group, options)).filter(({ entry, known }) => {
     return known.state === 'pending' && (id === undefined || idOf(entry) === id)

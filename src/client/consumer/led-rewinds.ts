@@ -76,8 +76,14 @@ export class LedRewinds {
     for (const placed of partitions) {
       const playhead = assignment.get(placed)
       if (playhead === undefined || !canJump(playhead)) continue
-      if (placed.rewind !== null && rewinder !== null) entries.set(playhead, entryOf(placed))
-      else playhead.jump({ offset: Math.max(0, placed.offset) }, 'rewind')
+      if (placed.rewind !== null && rewinder !== null) {
+        entries.set(playhead, entryOf(placed))
+        continue
+      }
+      // Taken back meanwhile: it goes on where it is committed, and in the replay it may have been in.
+      playhead.jump({ offset: Math.max(0, placed.offset) }, 'rewind')
+      const { window, offset } = placed
+      if (window !== null && offset < window.until) rewinder?.bound(playhead, window)
     }
     rewinder?.take(entries)
   }

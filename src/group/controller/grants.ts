@@ -4,7 +4,14 @@ import type { Partitions } from '../assign/assignor.ts'
 import { committedAs, offsetOf } from '../offsets/offsets.ts'
 import type { Ticket } from '../machine.ts'
 import { put } from './by-partition.ts'
-import { type Lease, type Leases, type Member, type Rewind, lastRewindId } from './state.ts'
+import {
+  type Call,
+  type Lease,
+  type Leases,
+  type Member,
+  type Rewind,
+  lastRewind
+} from './state.ts'
 import type { ControllerTurn, RegisterAnswer, RewindAnswer } from './world.ts'
 
 /** Leases in the making. */
@@ -32,7 +39,7 @@ export function grant(
   else if (rewind?.state === 'recorded') {
     turn.become({ kind: 'rewind', rewind: { ...rewind, state: 'done' } })
   }
-  const isNews = rewind !== undefined && rewind.state !== 'done'
+  const isNews = rewind?.state === 'waiting' || rewind?.state === 'recorded'
   put(draft, topicId, partition, { since, moved: false, rewindId: isNews ? rewind.id : 0 })
   const { startFrom } = member.registration
   if (startFrom !== 'latest' || offsetOf(group.offsets, topic.name, partition)) return
@@ -95,18 +102,22 @@ export function decide(
 export function answerCall(turn: ControllerTurn, ticket: Ticket): void {
   const call = turn.state.calls.get(ticket)
   if (call === undefined) return
+  const offsets = linesOf(call.lines)
   const codes = new Set<number>()
-  const offsets = [...call.lines.values()].map(of => {
+  for (const { partitions } of offsets) for (const { errorCode } of partitions) codes.add(errorCode)
+  turn.become({ kind: 'callOver', ticket })
+  turn.answer(ticket, { ...outcome(codes), rewindId: call.id, offsets })
+}
+
+export function linesOf(lines: Call['lines']) {
+  return [...lines.values()].map(of => {
     const partitions = [...of].map(([partition, line]) => {
       const { previousOffset, offset, owner } = line
       const errorCode = line.errorCode ?? KafkaError.REWIND_PENDING
-      codes.add(errorCode)
       return { partition, errorCode, previousOffset, offset, owner }
     })
     return { topic: [...of.values()][0]?.topic ?? '', partitions }
   })
-  turn.become({ kind: 'callOver', ticket })
-  turn.answer(ticket, { ...outcome(codes), rewindId: call.id, offsets })
 }
 
 function outcome(codes: ReadonlySet<number>): Pick<RewindAnswer, 'errorCode' | 'errorMessage'> {
@@ -181,8 +192,7 @@ export function answerRegistration(
       if (moved) continue
       const { offset, epoch } = startOf(turn, member, { topicId, topic, partition })
       if (offset < 0 && !kept.get(topicId)?.has(partition)) unset = `${topic}-${partition}`
-      const rewindId = lastRewindId(turn.state, topicId, partition)
-      const { until, resume } = windowOf(turn, topicId, partition)
+      const { id: rewindId, until, resume } = lastRewind(turn.state, topicId, partition)
       list.push({ partition, offset, leaderEpoch: epoch, rewindId, until, resume })
     }
     if (list.length > 0) partitions.push({ topicId, topic, partitions: list })
@@ -211,13 +221,6 @@ function rewindsOf(turn: ControllerTurn, { leases }: Member, kept: Partitions) {
     }
   }
   return [...rewinds.values()]
-}
-
-const noWindow = { until: -1, resume: -1 } as const
-
-function windowOf(turn: ControllerTurn, topicId: string, partition: number) {
-  const rewind = turn.state.rewinds.get(topicId)?.get(partition)
-  return rewind === undefined || rewind.state === 'waiting' ? noWindow : rewind
 }
 
 function verdict(unset: string): Pick<RegisterAnswer, 'errorCode' | 'errorMessage'> {

@@ -4,11 +4,12 @@ import { offsetOf } from '../offsets/offsets.ts'
 import { answerCall, decide, record } from './grants.ts'
 import { tell, wakeBy } from './news.ts'
 import { put } from './by-partition.ts'
+import { type TakeBack, cancel, takeBack } from './cancel.ts'
 import {
   type Call,
   type CallLine,
   type Rewind,
-  lastRewindId,
+  lastRewind,
   ownerOf,
   waitingRewind
 } from './state.ts'
@@ -21,12 +22,9 @@ const earliest = -2
 const longestWho = 100
 const longestReason = 500
 
-interface Wish {
-  readonly topic: string
-  /** '' and no log: there is no such partition. */
-  readonly topicId: string
+/** A topic id '' and no log: there is no such partition. */
+interface Wish extends TakeBack {
   readonly log: LogView | undefined
-  readonly partition: number
   readonly offset: number
   readonly until: number
   readonly resume: number
@@ -40,6 +38,7 @@ export function rewind(turn: ControllerTurn, event: Move): void {
   const wishes = wishesOf(turn, event)
   const unknown = wishes.find(({ log }) => log === undefined)
   if (unknown !== undefined) return refuseUnknown(turn, ticket, wishes)
+  if (wishes.some(({ offset }) => offset === takeBack)) return cancel(turn, ticket, wishes)
   // Rises with time too: so ids of groups that were deleted and made anew don't begin again.
   const id = Math.max(group.head.lastRewindId + 1, world.wallMs)
   turn.become({ kind: 'head', head: { ...group.head, lastRewindId: id } })
@@ -98,12 +97,15 @@ function resolve(turn: ControllerTurn, wish: Wish, id: number, event: Move): Rew
   const committed = offsetOf(group.offsets, topic, partition)?.offset ?? -1
   const resume = Math.max(wish.resume, committed)
   const bounded = until > target
+  const last = lastRewind(group, topicId, partition)
   return {
     topicId,
     topic,
     partition,
     id,
-    previousId: lastRewindId(group, topicId, partition),
+    previousId: last.id,
+    previousUntil: last.until,
+    previousResume: last.resume,
     target: until >= 0 && !bounded ? Math.max(resume, 0) : target,
     from: committed,
     until: bounded ? until : -1,
@@ -118,9 +120,10 @@ function resolve(turn: ControllerTurn, wish: Wish, id: number, event: Move): Rew
 function wishesOf({ world }: ControllerTurn, { request }: Move): readonly Wish[] {
   return request.offsets.flatMap(({ topic: name, partitions }) => {
     const topic = world.topics.named(name)
-    return partitions.map(({ partition, offset, until, resume }) => {
+    return partitions.map(({ partition, offset, until, resume, rewindId }) => {
       const log = topic === undefined ? undefined : world.log(name, partition)
-      return { topic: name, topicId: topic?.id ?? '', log, partition, offset, until, resume }
+      const topicId = topic?.id ?? ''
+      return { topic: name, topicId, log, partition, offset, until, resume, rewindId }
     })
   })
 }
@@ -143,16 +146,22 @@ function fault({ state: group }: ControllerTurn, { request }: Move): Refusal | u
     }
   }
   const seen = new Set<string>()
+  let cancels = 0
   for (const { topic, partitions } of offsets) {
-    for (const { partition, offset, until, resume } of partitions) {
+    for (const { partition, offset, until, resume, rewindId } of partitions) {
       const named = `${partition}:${topic}`
       if (seen.has(named)) return wrong(`${topic}-${partition} is named twice`)
       seen.add(named)
-      if (offset < earliest) return wrong(`the offset for ${topic}-${partition} is ${offset}`)
+      if (offset < takeBack) return wrong(`the offset for ${topic}-${partition} is ${offset}`)
+      if (offset === takeBack) cancels++
+      else if (rewindId !== 0)
+        return wrong(`a rewind of ${topic}-${partition} is named, not to take it back`)
+      if (rewindId < 0) return wrong(`the rewind of ${topic}-${partition} is ${rewindId}`)
       if (until < -1 || resume < -1) return wrong(`the window of ${topic}-${partition} is negative`)
     }
   }
-  return undefined
+  if (cancels === 0 || cancels === seen.size) return undefined
+  return wrong('some rewinds are taken back and others asked for: these are two requests')
 }
 
 export function refusedRewind([errorCode, errorMessage]: Refusal): RewindAnswer {

@@ -97,6 +97,7 @@ export interface Known {
  * The newest rewind of one partition.
  *   waiting   its owner was told, or is to be. When it has given up the partition, or is gone, the offset is recorded.
  *   recorded  the offset is committed; there is no owner that was told. The next one is, with its grant.
+ *   cancelled its caller took it back while it waited: it never takes place, and the one before is the last that did.
  *   done      its owner was told. It is kept: who asks learns of it, and may undo it. Of a bounded replay every owner
  *             is told the window, until its end is committed.
  */
@@ -107,6 +108,9 @@ export interface Rewind {
   readonly id: number
   /** The last one before it that took place; 0: none. */
   readonly previousId: number
+  /** … and its window, -1: it was no bounded replay. It is in force again if this one is cancelled. */
+  readonly previousUntil: number
+  readonly previousResume: number
   readonly target: number
   /** Where the group was: when it was asked for, and then when it took place; -1: nowhere. */
   readonly from: number
@@ -119,7 +123,8 @@ export interface Rewind {
   readonly reason: string
   readonly state: RewindState
 }
-export const rewindStates = ['waiting', 'recorded', 'done'] as const
+/** In the order of their numbers, on the wire and in the store. */
+export const rewindStates = ['waiting', 'recorded', 'done', 'cancelled'] as const
 export type RewindState = (typeof rewindStates)[number]
 
 /** Somebody waits for the outcome of a rewind. */
@@ -486,9 +491,17 @@ export function waitingRewind(
   return rewind?.state === 'waiting' ? rewind : undefined
 }
 
-/** The last rewind of a partition that took place; 0: none. */
-export function lastRewindId(group: ControllerGroup, topicId: string, partition: number): number {
+const noRewind = { id: 0, until: -1, resume: -1 } as const
+
+/** The last rewind of a partition that took place, and its window; id 0: none. */
+export function lastRewind(
+  group: ControllerGroup,
+  topicId: string,
+  partition: number
+): Pick<Rewind, 'id' | 'until' | 'resume'> {
   const rewind = group.rewinds.get(topicId)?.get(partition)
-  if (rewind === undefined) return 0
-  return rewind.state === 'waiting' ? rewind.previousId : rewind.id
+  if (rewind === undefined) return noRewind
+  if (rewind.state === 'recorded' || rewind.state === 'done') return rewind
+  const { previousId: id, previousUntil: until, previousResume: resume } = rewind
+  return { id, until, resume }
 }

@@ -95,7 +95,9 @@ export const StoredRewind = message({
     by: string(),
     reason: string(),
     /** Index of RewindState. */
-    state: int8()
+    state: int8(),
+    previousUntil: int64({ default: -1, tag: 0 }),
+    previousResume: int64({ default: -1, tag: 1 })
   }
 })
 

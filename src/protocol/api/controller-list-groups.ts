@@ -37,7 +37,7 @@ export const ControllerListGroups = api({
           topicId: uuid(),
           partition: int32(),
           rewindId: int64(),
-          /** 0: its owner hasn't taken it up yet. 1: recorded, its next owner starts there. 2: done. */
+          /** 0: its owner hasn't taken it up yet. 1: recorded, its next owner starts there. 2: done. 3: taken back. */
           state: int8(),
           /** Where the group was; -1: nowhere. */
           previousOffset: int64(),

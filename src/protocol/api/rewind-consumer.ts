@@ -1,7 +1,7 @@
 /**
  * RewindConsumer (20484): moves partitions of a running group to other offsets. Only their owners are told; the answer
  * comes when each of them has registered, and so stopped at its old offset and learned its new one. All or nothing: an
- * unknown partition refuses all. See controller-list-groups.ts for where these requests come from.
+ * unknown partition refuses all. Rewinds that their owners have not taken up yet are taken back by the same request. See controller-list-groups.ts for where these requests come from.
  */
 import { api, array, int16, int32, int64, string } from '../schema.ts'
 
@@ -25,12 +25,14 @@ export const RewindConsumer = api({
       topic: string(),
       partitions: array({
         partition: int32(),
-        /** -1: latest, -2: earliest, as in ListOffsets. */
+        /** -1: latest, -2: earliest, as in ListOffsets. -3: the rewind that waits is taken back; then so for all of them. */
         offset: int64(),
         /** Bounded replay: the owner stops at this offset (-1: it isn't one) … */
         until: int64({ default: -1, tag: 0 }),
         /** … and goes on at this one. */
-        resume: int64({ default: -1, tag: 1 })
+        resume: int64({ default: -1, tag: 1 }),
+        /** With offset -3: only this rewind is taken back; 0: whichever waits. */
+        rewindId: int64({ default: 0, tag: 2 })
       })
     }),
     /** Who asks, for people. Default: the member's id, or how the client names itself. */
@@ -45,6 +47,10 @@ export const RewindConsumer = api({
       topic: string(),
       partitions: array({
         partition: int32(),
+        /**
+         * REWIND_PENDING and REWIND_SUPERSEDED; OPERATION_NOT_ATTEMPTED: it was taken back before it took place, or, to who
+         * takes back: it took place before, or there is none.
+         */
         errorCode: int16(),
         /** What was committed; -1: nothing. */
         previousOffset: int64({ default: -1 }),
