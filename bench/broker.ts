@@ -3,6 +3,7 @@
  * up under many. Asked by bare requests, so that no client's cost is in it.
  *
  *   node build/bench/broker.js [--megabytes 300] [--durability memory|os|fsync] [--connections 998] [--rounds 3]
+ *     [--partitions 1000]
  *
  * The broker runs in a process of its own, whose CPU time is what is told. On a shared machine the figures mean
  * something beside others of the same minute only.
@@ -29,6 +30,7 @@ const { values: options } = parseArgs({
     durability: { type: 'string', default: 'os' },
     connections: { type: 'string', default: '998' },
     rounds: { type: 'string', default: '3' },
+    partitions: { type: 'string', default: '1000' },
     serve: { type: 'string' }
   }
 })
@@ -38,7 +40,7 @@ const say = (line: string) => process.stdout.write(`${line}\n`)
 /** The broker's own process. */
 async function serve(dataDir: string): Promise<void> {
   const began = performance.now()
-  const topics = { t: 1 }
+  const topics = { t: 1, many: Number(options.partitions) }
   const { durability } = options
   const stored = durability === 'os' || durability === 'fsync' ? { dataDir, durability } : {}
   const broker = await Broker.start({ ...stored, topics } as Parameters<typeof Broker.start>[0])
@@ -48,7 +50,8 @@ async function serve(dataDir: string): Promise<void> {
 
 async function begin(dir: string) {
   const script = process.argv[1] ?? ''
-  const args = [script, '--serve', dir, '--durability', options.durability]
+  const { durability, partitions } = options
+  const args = [script, '--serve', dir, '--durability', durability, '--partitions', partitions]
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   const [line] = (await once(createInterface(child.stdout), 'line')) as [string]
   const [at = '', startMs = ''] = line.split(' ')
@@ -77,6 +80,7 @@ async function measure(): Promise<void> {
     const broker = await begin(dir)
     for (let round = 0; round < Number(options.rounds); round++)
       await throughput(broker.at, broker.pid)
+    await latency(broker.at)
     await many(broker.at, broker.pid)
     await broker.end()
     if (options.durability !== 'memory') {
@@ -142,40 +146,74 @@ async function timed(what: string, bytes: number, pid: number, run: () => Promis
   )
 }
 
-/** As many connections as are allowed, in groups of two, with a heartbeat a second each. */
+/** One record at a time: from the call to the acknowledgement, and from there until a waiting fetch has it. */
+async function latency(at: string): Promise<void> {
+  const [writer, reader] = [await Wire.connect(env, at), await Wire.connect(env, at)]
+  const [acknowledged, seen]: [number[], number[]] = [[], []]
+  for (let round = 0; round < 500; round++) {
+    const { offset } = await writer.offset('t', 0, -1)
+    const waiting = reader.fetch('t', 0, offset, { maxWaitMs: 5000 })
+    const began = performance.now()
+    await writer.produce('t', 0, batchOf(['x'.repeat(1000)]))
+    acknowledged.push(performance.now() - began)
+    await waiting
+    seen.push(performance.now() - began)
+  }
+  say(`one record at a time: acknowledged ${spread(acknowledged)}; read ${spread(seen)}`)
+  await writer.close()
+  await reader.close()
+}
+
+/** As many connections as are allowed, in groups of two, joining all at once, with a heartbeat a second each. */
 async function many(at: string, pid: number): Promise<void> {
   const count = Number(options.connections)
-  const members = []
+  const members: Member[] = []
   for (let index = 0; index < count; index++) {
     members.push(new Member(await Wire.connect(env, at), `g${index >> 1}`))
   }
-  await Promise.all(members.map(member => member.settle()))
-  const times: number[] = []
-  const cpu = cpuOf(pid)
-  const until = performance.now() + 6000
+  const storm: number[] = []
+  const calm: number[] = []
+  let joining = count
+  let until = Infinity
+  let cpu = 0
+  const began = performance.now()
+  let stormMs = 0
   await Promise.all(
     members.map(async (member, index) => {
+      await member.settle()
+      if (--joining === 0) {
+        stormMs = performance.now() - began
+        until = performance.now() + 6000
+        cpu = cpuOf(pid)
+      }
       await sleep(index % 1000)
       while (performance.now() < until) {
-        const began = performance.now()
+        const times = joining === 0 ? calm : storm
+        const from = performance.now()
         await member.beat()
-        times.push(performance.now() - began)
+        times.push(performance.now() - from)
         await sleep(1000)
       }
     })
   )
-  times.sort((a, b) => a - b)
-  const p99 = times[Math.floor(times.length * 0.99)] ?? 0
-  const busy = ((cpuOf(pid) - cpu) / 6) * 100
+  const busy = ((cpuOf(pid) - cpu) / 7) * 100
   say(
-    `${count} members in ${count / 2} groups: heartbeats p50 ${middle(times).toFixed(2)} ms, p99 ${p99.toFixed(1)} ms, CPU ${busy.toFixed(1)} %`
+    `${count} members in ${count / 2} groups, ${options.partitions} partitions: joined within ${stormMs.toFixed(0)} ms; ` +
+      `heartbeats ${spread([...storm, ...calm])} in all (${storm.length} while others joined: ${spread(storm)}), ` +
+      `CPU ${busy.toFixed(1)} %`
   )
   const idle = cpuOf(pid)
-  await sleep(3000)
+  await sleep(5000)
   say(
-    `idle with them connected: CPU ${(((cpuOf(pid) - idle) / 3) * 100).toFixed(2)} %, ${memoryOf(pid).toFixed(0)} MB`
+    `idle with them connected: CPU ${(((cpuOf(pid) - idle) / 5) * 100).toFixed(2)} %, ${memoryOf(pid).toFixed(0)} MB`
   )
   await Promise.all(members.map(member => member.wire.close()))
+}
+
+function spread(times: readonly number[]): string {
+  const sorted = times.toSorted((a, b) => a - b)
+  const at = (share: number) => (sorted[Math.floor(sorted.length * share)] ?? Number.NaN).toFixed(1)
+  return `p50 ${at(0.5)}, p99 ${at(0.99)} ms`
 }
 
 class Member {

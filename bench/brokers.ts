@@ -2,7 +2,7 @@
  * The embedded broker beside a real Kafka: the same client, the same records, taking turns in one run.
  *
  *   node build/bench/brokers.js --kafka 127.0.0.1:9092 [--records 200000] [--bytes 1000] [--partitions 3] [--rounds 5]
- *     [--durability fsync|os] [--cli build/src/cli/main.js] [--profile DIRECTORY]
+ *     [--batch 1000000] [--durability fsync|os] [--cli build/src/cli/main.js] [--profile DIRECTORY]
  *
  * The embedded broker is `playhead broker --data`, a process of its own, as users run it; Kafka is what you started. The
  * client is Playhead's, with its defaults: `sendMany` of 1,000 records, ten calls at once; `batches()` of a consumer,
@@ -24,6 +24,7 @@ const { values: options } = parseArgs({
     bytes: { type: 'string', default: '1000' },
     partitions: { type: 'string', default: '3' },
     rounds: { type: 'string', default: '5' },
+    batch: { type: 'string', default: '1000000' },
     durability: { type: 'string', default: 'fsync' },
     cli: { type: 'string', default: join(import.meta.dirname, '../src/cli/main.js') },
     profile: { type: 'string' }
@@ -69,7 +70,7 @@ function peer(name: string, bootstrap: readonly string[], pid?: number): Peer {
 }
 
 async function produce({ kafka }: Peer, topic: string): Promise<number> {
-  await using producer = kafka.producer()
+  await using producer = kafka.producer({ batchBytes: Number(options.batch) })
   // Connections, metadata and the producer id are not part of the throughput.
   await producer.sendMany(
     topic,
