@@ -9,6 +9,7 @@ import { BatchReader, type BatchView } from '../protocol/records/batch.ts'
 import { checkProducedFields, checkProducedRecords } from '../protocol/records/check.ts'
 import { RecordCursor } from '../protocol/records/cursor.ts'
 import { recompressed } from '../protocol/records/filter.ts'
+import { HEADER_BYTES, LENGTH_OVERHEAD, at } from '../protocol/records/layout.ts'
 import { RecordSource } from '../protocol/records/source.ts'
 import type { Topic } from './catalog.ts'
 import type { Context } from './handler.ts'
@@ -35,21 +36,32 @@ export function checkedBatch(
   topic: Topic,
   context: Context
 ): BatchView | Fault {
-  const batch = onlyBatchIn(records)
+  const batch = onlyBatchIn(records, context.env.cpu)
   if (batch instanceof Fault) return batch
   const fault = batchFault(batch, topic, context)
   return fault === undefined ? batch : new Fault(fault.code, fault.message, batch)
 }
 
-function onlyBatchIn(records: Buffer | null): BatchView | Fault {
+function onlyBatchIn(records: Buffer | null, cpu: Pick<Cpu, 'crc32c'>): BatchView | Fault {
   try {
     const reader = new BatchReader(records)
     const batch = reader.next()
     if (batch !== undefined && reader.remainingBytes === 0) return batch
     return new Fault(KafkaError.INVALID_RECORD, 'a request has exactly one batch per partition')
   } catch (error) {
-    return faultOf(error, KafkaError.CORRUPT_MESSAGE)
+    return faultOf(error, isAsMeant(records, cpu) ? INVALID_RECORD : CORRUPT_MESSAGE)
   }
+}
+
+const { CORRUPT_MESSAGE, INVALID_RECORD } = KafkaError
+
+/** Whether bytes that are no batch came as they were sent: a format of before 2017, or a lie under a right checksum. */
+function isAsMeant(records: Buffer | null, cpu: Pick<Cpu, 'crc32c'>): boolean {
+  if (records === null || records.length < HEADER_BYTES) return false
+  const magic = records.readInt8(at.magic)
+  if (magic === 0 || magic === 1) return true
+  if (records.readInt32BE(at.length) !== records.length - LENGTH_OVERHEAD) return false
+  return magic === 2 && cpu.crc32c(records.subarray(at.attributes)) === records.readUInt32BE(at.crc)
 }
 
 function batchFault(batch: BatchView, topic: Topic, context: Context): Fault | undefined {

@@ -1,6 +1,7 @@
-/** The same stories of groups as test/broker/, told to a real Kafka. */
+/** The same stories as in test/broker/, told to a real Kafka: of groups, offsets, and batches that lie. */
 import { nodeCpu } from '../../src/base/node/cpu.ts'
 import { nodeEnv } from '../../src/base/node/env.ts'
+import { batchStories } from '../broker/batch-stories.ts'
 import { classicGroupStories } from '../broker/classic-group-stories.ts'
 import { consumerGroupStories } from '../broker/consumer-group-stories.ts'
 import { offsetStories } from '../broker/offset-stories.ts'
@@ -13,3 +14,4 @@ const site = () => ({ env, bootstrap: kafka.bootstrap[0] ?? '' })
 consumerGroupStories(site)
 classicGroupStories(site)
 offsetStories(site)
+batchStories(site)
