@@ -5,6 +5,7 @@
 //
 //   --node PATH      another Node to run them on
 //   --name PATTERN   only tests whose title matches (then others may be skipped)
+//   --kafka VERSION  lane kafka: another release of Kafka, 4.0.0 or later
 //   --verbose        each test's line, not only each group's
 //
 // Only files whose source is still there are run: build/ may hold the output of deleted tests.
@@ -50,11 +51,14 @@ const { values: options, positionals } = parseArgs({
   options: {
     node: { type: 'string', default: process.execPath },
     name: { type: 'string' },
+    kafka: { type: 'string' },
     verbose: { type: 'boolean', default: false }
   }
 })
 const lane = lanes[positionals[0]] ?? lanes.unit
 const filters = positionals[0] in lanes ? positionals.slice(1) : positionals
+
+if (options.kafka !== undefined) process.env.KAFKA_VERSION = options.kafka
 
 const files = testFiles(lane, filters)
 if (files.length === 0) fail(`no test file matches ${filters.join(' ') || lane.folder}`)

@@ -35,7 +35,12 @@ export async function createTopic(
     ]
   })
   check(topics[0]?.errorCode ?? -1)
-  await cluster.topic(name)
+  // Brokers hear of it one after the other, and on a busy machine late.
+  await cluster.retrying({ timeoutMs: 30_000 }, async () => {
+    const { topics: known } = await cluster.refresh({ topics: [name] })
+    if (known.has(name)) return undefined
+    return new Again(answerError(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, `topic '${name}'`))
+  })
   return name
 }
 

@@ -28,15 +28,20 @@ import {
 import type { Settings } from './options.ts'
 import { nameOf, partitionKey, type Place, type Playhead } from './playhead.ts'
 
+type GroupOffsets = ReadonlyMap<string, GroupOffset>
+
 /** What the ledger of rewinds has to say when partitions are assigned. */
 export interface StartSeam {
+  /** What the ledger holds of `playheads`, by partition key. Rejects when it cannot be known now: it is asked again. */
+  entries(playheads: readonly Playhead[]): Promise<GroupOffsets>
   /**
-   * The effective offset of each of `playheads`, given what the group has committed, by partition key; those that have
-   * none are left out. Rejects when it cannot be known at present: it is asked again.
+   * The effective offset of each of `playheads`, given what the group has committed and what the ledger holds, by
+   * partition key; those that have none are left out.
    */
   startPositions(
     playheads: readonly Playhead[],
-    committed: ReadonlyMap<string, GroupOffset>
+    committed: GroupOffsets,
+    entries: GroupOffsets
   ): Promise<ReadonlyMap<string, Place>>
   /** `playhead` starts where `startPositions` said. */
   placed(playhead: Playhead): void
@@ -147,19 +152,21 @@ export class Positions {
     const { cluster, settings, ledger } = this.#host
     const group = settings.group ?? ''
     const playheads = searches.map(s => s.playhead)
-    const { found, unreadable } = await committedOffsets(cluster, group, playheads, this.#signal)
+    // Both at once. Whoever had these has let go of them, and what it could still do to either was done before.
+    const [{ found, unreadable }, entries] = await Promise.all([
+      committedOffsets(cluster, group, playheads, this.#signal),
+      ledger?.entries(playheads)
+    ])
     for (const search of searches) {
       const error = unreadable.get(search.playhead.key)
       if (error?.code === 'AUTHORIZATION_FAILED') this.#giveUp([search], error)
     }
     const readable = searches.filter(s => !unreadable.has(s.playhead.key))
+    const ours = readable.map(s => s.playhead)
     const places =
-      ledger === null
+      ledger === null || entries === undefined
         ? placesOf(found)
-        : await ledger.startPositions(
-            readable.map(s => s.playhead),
-            found
-          )
+        : await ledger.startPositions(ours, found, entries)
     const without: Search[] = []
     for (const search of readable) {
       const { playhead, epoch } = search

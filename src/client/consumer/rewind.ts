@@ -150,10 +150,10 @@ export class Rewinder implements StartSeam {
 
   async startPositions(
     playheads: readonly Playhead[],
-    committed: ReadonlyMap<string, GroupOffset>
+    committed: ReadonlyMap<string, GroupOffset>,
+    found: ReadonlyMap<string, GroupOffset>
   ): Promise<ReadonlyMap<string, Place>> {
     const { cluster } = this.#host
-    const found = await this.#ledgerOf(playheads)
     const now = cluster.env.clock.now()
     const places = new Map<string, Place>()
     const moves: Move[] = []
@@ -181,7 +181,7 @@ export class Rewinder implements StartSeam {
   }
 
   /** What the ledger holds of `playheads`. Without the right to read it, a consumer consumes, but isn't rewound. */
-  async #ledgerOf(playheads: readonly Playhead[]): Promise<ReadonlyMap<string, GroupOffset>> {
+  async entries(playheads: readonly Playhead[]): Promise<ReadonlyMap<string, GroupOffset>> {
     const { cluster, settings } = this.#host
     try {
       const { found, unreadable } = await committedOffsets(cluster, settings.ledger, playheads)
