@@ -10,6 +10,10 @@ import type { Context } from './handler.ts'
 /** As a topic's name, and as Kafka's designers had it: it becomes a name where groups are kept. */
 const longestGroupId = 249
 
+export function isGroupId(groupId: string): boolean {
+  return groupId !== '' && Buffer.byteLength(groupId) <= longestGroupId
+}
+
 export interface ControllerGroupFound {
   readonly group: Group
   readonly members: ControllerMembers
@@ -17,9 +21,7 @@ export interface ControllerGroupFound {
 
 /** An error code: what every request is refused with that names such a group here. */
 export function misdirected(groupId: string, { cluster, node }: Context): number {
-  if (groupId === '' || Buffer.byteLength(groupId) > longestGroupId) {
-    return KafkaError.INVALID_GROUP_ID
-  }
+  if (!isGroupId(groupId)) return KafkaError.INVALID_GROUP_ID
   const elsewhere = cluster.coordinators.elsewhere('group', groupId, node)
   return elsewhere ? KafkaError.NOT_COORDINATOR : KafkaError.NONE
 }

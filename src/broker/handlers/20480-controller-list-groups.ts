@@ -4,7 +4,7 @@ import { type ControllerGroup, rewindStates } from '../../group/controller/state
 import { subscriptions } from '../../group/controller/target.ts'
 import { ControllerListGroups } from '../../protocol/api/controller-list-groups.ts'
 import { KafkaError } from '../../protocol/errors.ts'
-import { controllerOf } from '../controller-requests.ts'
+import { controllerOf, isGroupId } from '../controller-requests.ts'
 import type { BrokerCluster } from '../cluster.ts'
 import type { ControllerMembers } from '../group.ts'
 import { type Context, handler } from '../handler.ts'
@@ -24,7 +24,7 @@ export const handleControllerListGroups = handler({
 
 /** Also of a group that isn't there yet, as who is about to make it wants to know where. */
 function one(groupId: string, cluster: BrokerCluster) {
-  if (groupId === '') return { errorCode: KafkaError.INVALID_GROUP_ID, groups: [] }
+  if (!isGroupId(groupId)) return { errorCode: KafkaError.INVALID_GROUP_ID, groups: [] }
   if (cluster.coordinators.of('group', groupId) === undefined) {
     return { errorCode: KafkaError.COORDINATOR_NOT_AVAILABLE, groups: [] }
   }

@@ -147,13 +147,14 @@ function beat(turn: ControllerTurn, { request, ticket }: Beat): void {
   const { id: memberId, generation: generationId, parked } = member
   const nothingNew = { errorCode: KafkaError.NONE, generationId, rewound: [] }
   // One is held: a member has one heartbeat, and the older was given up.
-  if (parked !== null) say(turn, member, parked, nothingNew)
+  // Perhaps one that comes late, on a connection that was given up: the one that is held goes on being held.
   if (request.generationId !== generationId) {
     heard(turn, memberId)
     const errorCode = KafkaError.ILLEGAL_GENERATION
     turn.answer(ticket, { errorCode, generationId, rewound: [] })
     return
   }
+  if (parked !== null) say(turn, member, parked, nothingNew)
   const news = newsFor(group, member)
   if (news !== undefined || request.maxWaitMs <= 0) {
     const now = group.members.get(memberId) as Member
