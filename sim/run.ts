@@ -10,6 +10,7 @@ import { Topics } from './actors/topics.ts'
 import { CallChecker } from './checkers/calls.ts'
 import { CommitChecker } from './checkers/commits.ts'
 import { CoverageChecker } from './checkers/coverage.ts'
+import { FencingChecker } from './checkers/fencing.ts'
 import { GroupChecker } from './checkers/group.ts'
 import { HandoverChecker } from './checkers/handover.ts'
 import { LandingChecker } from './checkers/landing.ts'
@@ -17,6 +18,7 @@ import { LivenessChecker } from './checkers/liveness.ts'
 import { LogChecker } from './checkers/log.ts'
 import { OrderChecker } from './checkers/order.ts'
 import { RewindChecker } from './checkers/rewind.ts'
+import { TransactionChecker } from './checkers/transactions.ts'
 import { type Happened, Violation } from './history/events.ts'
 import { brokerDoes, playActions } from './nemesis.ts'
 import type { Plan } from './plan/plan.ts'
@@ -57,9 +59,11 @@ export async function run(plan: Plan, options: RunOptions = {}): Promise<Outcome
     new LogChecker(),
     new OrderChecker(),
     new GroupChecker(),
+    new FencingChecker(),
     commits,
     new RewindChecker(),
     new LandingChecker(),
+    new TransactionChecker(),
     new CoverageChecker(),
     new HandoverChecker(),
     liveness

@@ -56,7 +56,7 @@ function workOf(
       }
     }
     case 'delete topic':
-      if (there === 0 || topics.names.length === 1) return
+      if (there === 0 || topics.sources.length === 1 || topic === topics.results) return
       topics.deleted(topic)
       world.saw(process, { k: 'topic.deleted', topic })
       return () => admin.deleteTopics([topic], { timeoutMs })

@@ -11,6 +11,7 @@ import type { MemberPlan } from '../plan/plan.ts'
 import type { Process } from '../world/process.ts'
 import { type Program, sleep } from '../world/world.ts'
 import { mustSettle, rest, type Stage } from './stage.ts'
+import { Transactor } from './transactor.ts'
 
 /** What members of a world speak. */
 const protocols = {
@@ -69,7 +70,7 @@ class Membership {
       group: plan.group,
       topics: plan.topics,
       protocol: protocols[stage.plan.world],
-      commit: plan.commit,
+      commit: plan.mode === 'transact' ? 'manual' : plan.commit,
       commitIntervalMs: plan.commitIntervalMs,
       sessionTimeoutMs: stage.plan.sessionTimeoutMs,
       rewindCheckMs: plan.rewindCheckMs,
@@ -211,13 +212,45 @@ class Membership {
           { concurrency: this.#plan.concurrency }
         )
       case 'poll':
-        return this.#poll()
+        return this.#poll(records => this.#take(records))
+      case 'transact':
+        return this.#transact()
       default:
         return this.#plan.mode satisfies never
     }
   }
 
-  async #poll(): Promise<void> {
+  async #take(records: readonly ConsumerRecord[]): Promise<void> {
+    for (const record of records) this.#deliver(record)
+    if (records.length > 0) await this.#work()
+    for (const record of records) this.#handled(record)
+    await this.#commitAtTimes()
+  }
+
+  /** A transaction that fails ends the membership: the next begins with what the group has. */
+  async #transact(): Promise<void> {
+    const transactor = new Transactor({
+      stage: this.#stage,
+      process: this.#process,
+      cluster: this.#cluster,
+      consumer: this.#consumer,
+      name: this.#name,
+      group: this.#plan.group,
+      rewindOf: sequenceOf,
+      delivered: record => this.#deliver(record),
+      handled: record => this.#handled(record),
+      work: () => this.#work()
+    })
+    try {
+      await this.#poll(async records => {
+        if (records.length > 0) await transactor.take(records)
+      })
+    } finally {
+      await transactor.close()
+    }
+  }
+
+  async #poll(take: (records: readonly ConsumerRecord[]) => Promise<void>): Promise<void> {
     while (this.#closing === undefined) {
       const maxRecords = this.#process.random.pick([1, 10, 500])
       let records: readonly ConsumerRecord[]
@@ -227,10 +260,7 @@ class Membership {
         if (error instanceof PlayheadError && error.code === 'CLOSED') return
         throw error
       }
-      for (const record of records) this.#deliver(record)
-      if (records.length > 0) await this.#work()
-      for (const record of records) this.#handled(record)
-      await this.#commitAtTimes()
+      await take(records)
     }
   }
 

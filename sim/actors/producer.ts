@@ -75,7 +75,7 @@ class ProducerActor {
   async #send(to: Producer | Transaction, tx: string | undefined): Promise<boolean> {
     const { world, topics } = this.#stage
     const { random, node, incarnation } = this.#process
-    const topic = random.pick(topics.names)
+    const topic = random.pick(topics.sources)
     const partition = random.between(0, topics.partitionsOf(topic) - 1)
     const tp = `${topic}:${partition}`
     const padding = random.between(0, this.#plan.bytes)

@@ -87,6 +87,15 @@ export class Tap {
         const { groupId } = request as RequestRead<typeof SyncGroup>
         this.#synced(process, groupId, reply as ResponseWritten<typeof SyncGroup>, context)
       }
+      if (api === JoinGroup && errorCode === 0) {
+        this.#joined(
+          process,
+          request as RequestRead<typeof JoinGroup>,
+          reply as ResponseWritten<typeof JoinGroup>,
+          context
+        )
+        return
+      }
       // A classic member hears of a rebalance in this way.
       if (errorCode === 0 || errorCode === KafkaError.REBALANCE_IN_PROGRESS)
         this.#world.saw(process, { k: 'heartbeat', member: context.clientId })
@@ -140,15 +149,27 @@ export class Tap {
     if (tps.length > 0) this.#world.saw(process, { k: 'yielded', member, tps })
   }
 
+  #joined(
+    process: Process,
+    { groupId: group, memberId: as }: RequestRead<typeof JoinGroup>,
+    { memberId, generationId: epoch = -1 }: ResponseWritten<typeof JoinGroup>,
+    { clientId: member }: Context
+  ): void {
+    const joins = as === ''
+    this.#world.saw(process, { k: 'heartbeat', member, group, memberId, epoch, joins })
+  }
+
   #registered(
     process: Process,
-    { groupId }: RequestRead<typeof RegisterConsumer>,
+    { groupId, memberId: as }: RequestRead<typeof RegisterConsumer>,
     reply: ResponseWritten<typeof RegisterConsumer>,
     context: Context
   ): void {
     if (reply.errorCode !== KafkaError.NONE) return
     const member = context.clientId
-    this.#world.saw(process, { k: 'heartbeat', member })
+    const { memberId = '', generationId: epoch = -1 } = reply
+    const joins = as === ''
+    this.#world.saw(process, { k: 'heartbeat', member, group: groupId, memberId, epoch, joins })
     const mine = reply.partitions.flatMap(({ topic, partitions }) =>
       partitions.map(({ partition }) => `${topic}:${partition}`)
     )
@@ -189,7 +210,8 @@ export class Tap {
     context: Context
   ): Promise<void> {
     const commit = ++this.#commits
-    this.#world.saw(process, { k: 'commit.try', commit })
+    const { groupId: group, memberId, generationIdOrMemberEpoch: epoch } = request
+    this.#world.saw(process, { k: 'commit.try', commit, group, memberId, epoch })
     const { topics } = (await reply) as ResponseWritten<typeof OffsetCommit>
     if (process.dead) return
     request.topics.forEach(({ name, topicId, partitions }, i) => {
@@ -197,7 +219,7 @@ export class Tap {
       partitions.forEach((asked, j) => {
         if (topics[i]?.partitions[j]?.errorCode !== 0) return
         const tp = `${topic}:${asked.partitionIndex}`
-        this.#committed(process, request.groupId, tp, asked, context)
+        this.#committed(process, request.groupId, tp, asked, commit, context)
       })
     })
     this.#world.saw(process, { k: 'commit.end', commit })
@@ -208,6 +230,7 @@ export class Tap {
     groupId: string,
     tp: string,
     asked: { readonly committedOffset: number; readonly committedMetadata: string | null },
+    commit: number,
     { clientId, connection }: Context
   ): void {
     const { committedOffset: offset, committedMetadata: metadata } = asked
@@ -233,19 +256,31 @@ export class Tap {
       offset,
       rewindId: parseCommit(metadata).mark?.sequence ?? null,
       member: clientId,
-      connection: connection.id
+      connection: connection.id,
+      commit
     })
   }
 
   #heartbeat(
     process: Process,
-    { groupId }: RequestRead<typeof ConsumerGroupHeartbeat>,
+    { groupId, memberEpoch }: RequestRead<typeof ConsumerGroupHeartbeat>,
     reply: ResponseWritten<typeof ConsumerGroupHeartbeat>,
     context: Context
   ): void {
     if (reply.errorCode !== 0) return
     const member = context.clientId
-    this.#world.saw(process, { k: 'heartbeat', member })
+    // One that leaves has none any more.
+    if (memberEpoch < 0) return this.#world.saw(process, { k: 'heartbeat', member })
+    const { memberId, memberEpoch: epoch } = reply
+    const joins = memberEpoch === 0
+    this.#world.saw(process, {
+      k: 'heartbeat',
+      member,
+      group: groupId,
+      memberId: memberId ?? '',
+      epoch,
+      joins
+    })
     if (!reply.assignment) return
     const mine = reply.assignment.topicPartitions.flatMap(({ topicId, partitions }) =>
       partitions.map(partition => `${this.#nameOf(topicId, context)}:${partition}`)

@@ -3,9 +3,12 @@ import type { TopicPlan } from '../plan/plan.ts'
 
 export class Topics {
   readonly #partitions = new Map<string, number>()
+  /** Where members in mode 'transact' write to. */
+  readonly results: string | undefined
 
   constructor(planned: readonly TopicPlan[]) {
     for (const { name, partitions } of planned) this.#partitions.set(name, partitions)
+    this.results = planned.find(({ results }) => results)?.name
   }
 
   /** There surely are that many partitions now. */
@@ -20,6 +23,11 @@ export class Topics {
 
   get names(): readonly string[] {
     return [...this.#partitions.keys()]
+  }
+
+  /** What producers send to. */
+  get sources(): readonly string[] {
+    return this.names.filter(name => name !== this.results)
   }
 
   /** 0: there is no such topic. */

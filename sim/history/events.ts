@@ -23,9 +23,23 @@ export type Happening =
       readonly tp: Tp
       readonly once: boolean
       readonly tx?: string
+      /** What it was made of, by a group: a record, as it was delivered. */
+      readonly of?: {
+        readonly group: string
+        readonly tp: Tp
+        readonly offset: number
+        readonly rewindId: RewindId
+      }
     }
   | { readonly k: 'send.ok'; readonly v: string; readonly tp: Tp; readonly offset: number }
   | { readonly k: 'send.fail' | 'send.info'; readonly v: string; readonly why: string }
+  /** A transaction is about to take offsets: at which rewind the work in it began, per partition. */
+  | {
+      readonly k: 'tx.offsets'
+      readonly tx: string
+      readonly member: string
+      readonly at: Readonly<Record<Tp, RewindId>>
+    }
   | { readonly k: 'tx'; readonly tx: string; readonly end: 'committed' | 'aborted' | 'unknown' }
   // ── Consuming. A membership is one consumer object: `member` names it, once in a run.
   | {
@@ -123,9 +137,19 @@ export type Happening =
       readonly member: string
       /** The connection that brought it: a lower one than the member's latest is a late commit. */
       readonly connection: number
+      /** Which `commit.try` it was. */
+      readonly commit?: number
     }
   /** A commit is being handled; if its end is not seen, because the broker ended, it may have been applied. */
-  | { readonly k: 'commit.try' | 'commit.end'; readonly commit: number }
+  | {
+      readonly k: 'commit.try'
+      readonly commit: number
+      readonly group?: string
+      /** As whom, by the coordinator's id, and with which generation or member epoch. */
+      readonly memberId?: string
+      readonly epoch?: number
+    }
+  | { readonly k: 'commit.end'; readonly commit: number }
   /** A caller wrote an entry to the group's ledger. */
   | {
       readonly k: 'ledger'
@@ -152,7 +176,16 @@ export type Happening =
   | { readonly k: 'call'; readonly call: string; readonly deadlineMs: number }
   | { readonly k: 'settled'; readonly call: string }
   | { readonly k: 'start' | 'crash' | 'pause' | 'resume' | 'power.loss' }
-  | { readonly k: 'heartbeat'; readonly member: string }
+  /** The coordinator answered a member well: in which generation or member epoch it is, if that was said. */
+  | {
+      readonly k: 'heartbeat'
+      readonly member: string
+      readonly group?: string
+      readonly memberId?: string
+      readonly epoch?: number
+      /** It came anew: epochs begin again. */
+      readonly joins?: boolean
+    }
   | { readonly k: 'fault'; readonly what: string; readonly on: boolean }
   | { readonly k: 'healed' }
   /** Nothing is sent any more, and all that was sent is handled. */

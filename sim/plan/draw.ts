@@ -34,7 +34,7 @@ export function drawPlan(seed: bigint, worlds: readonly WorldName[]): Plan {
   return {
     seed: `0x${seed.toString(16)}`,
     ...plan,
-    members: drawHabits(more, members, actions),
+    ...drawTransactions(more, topics, drawHabits(more, members, actions)),
     durability,
     store: random.pick(['journal', 'simulated']),
     sessionTimeoutMs: random.pick([3_000, 6_000, 10_000]),
@@ -269,4 +269,20 @@ function drawChanges(random: SeededRandom, plan: Drawn): Action[] {
         return kind satisfies never
     }
   })
+}
+
+/** In some plans a whole group reads, makes something of it, and writes that and its offsets in transactions. */
+function drawTransactions(
+  random: SeededRandom,
+  topics: readonly TopicPlan[],
+  members: readonly MemberPlan[]
+): Pick<Plan, 'topics' | 'members'> {
+  const [first] = members
+  if (first === undefined || !random.chance(0.2)) return { topics, members }
+  return {
+    topics: [...topics, { name: 'results', partitions: random.pick([1, 3]), results: true }],
+    members: members.map(member =>
+      member.group === first.group ? { ...member, mode: 'transact' } : member
+    )
+  }
 }

@@ -35,6 +35,8 @@ export type WorldName = (typeof worldNames)[number]
 export interface TopicPlan {
   readonly name: string
   readonly partitions: number
+  /** Written by members in mode 'transact' only: what they make of what they read. */
+  readonly results?: boolean
 }
 
 export interface ProducerPlan {
@@ -57,7 +59,7 @@ export interface ProducerPlan {
 export interface MemberPlan {
   readonly name: string
   readonly group: string
-  readonly mode: 'iterate' | 'batches' | 'run' | 'poll'
+  readonly mode: 'iterate' | 'batches' | 'run' | 'poll' | 'transact'
   readonly topics: readonly string[]
   readonly commit: 'auto' | 'manual'
   readonly commitIntervalMs: number
