@@ -98,7 +98,8 @@ class Membership {
       group,
       committedOnly: true,
       sessionMs,
-      startFrom: this.#plan.startFrom
+      startFrom: this.#plan.startFrom,
+      topics: this.#plan.topics
     })
     void this.#watch(leavesAtMs)
     try {

@@ -196,6 +196,14 @@ export class Tap {
         tps.filter(tp => !mine.includes(tp))
       )
     told.delete(member)
+    // What was told to somebody who is gone does not count again when this one gives it up.
+    for (const [name, tps] of told) {
+      if (tps.some(tp => mine.includes(tp)))
+        told.set(
+          name,
+          tps.filter(tp => !mine.includes(tp))
+        )
+    }
     told.set(member, mine)
     const owners: Record<string, string> = {}
     for (const [name, tps] of told) for (const tp of tps) owners[tp] = name

@@ -49,8 +49,30 @@ export class Transactor {
     })
   }
 
-  /** Rejects when a transaction could not be committed: what was in it is not processed. */
+  /** Rejects when a transaction could not be committed, and what was in it doesn't come again here. */
   async take(records: readonly ConsumerRecord[]): Promise<void> {
+    try {
+      await this.#take(records)
+    } catch (error) {
+      const aborted = error instanceof PlayheadError && error.code === 'TRANSACTION_ABORTED'
+      if (!aborted || this.#host.process.random.chance(0.5)) throw error
+      this.#again(records)
+    }
+  }
+
+  #again(records: readonly ConsumerRecord[]): void {
+    const { stage, process, consumer, name } = this.#host
+    consumer.redeliver(records)
+    stage.world.mark('records of an aborted transaction come again')
+    const first = new Map<string, ConsumerRecord>()
+    for (const record of records) if (!first.has(tpOf(record))) first.set(tpOf(record), record)
+    for (const [tp, { topic, partition, offset: to }] of first) {
+      if (consumer.position({ topic, partition }) !== to) continue
+      stage.world.saw(process, { k: 'again', member: name, tp, to })
+    }
+  }
+
+  async #take(records: readonly ConsumerRecord[]): Promise<void> {
     const { stage, process, consumer, name } = this.#host
     const { world } = stage
     for (const record of records) this.#host.delivered(record)

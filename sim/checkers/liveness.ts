@@ -14,7 +14,8 @@ interface Member {
 
 export class LivenessChecker implements Checker {
   readonly #members = new Map<string, Member>()
-  readonly #groups = new Set<string>()
+  /** What each subscribes to; undefined: all that there is. */
+  readonly #groups = new Map<string, readonly string[] | undefined>()
   readonly #deleted = new Set<string>()
   /** The last record that everybody must see, per partition. */
   readonly #last = new Map<Tp, number>()
@@ -58,7 +59,7 @@ export class LivenessChecker implements Checker {
           node: event.node,
           at: new Map()
         })
-        this.#groups.add(event.group)
+        this.#groups.set(event.group, event.topics)
         return
       case 'assigned':
         for (const tp of event.tps) this.#members.get(event.member)?.at.set(tp, -1)
@@ -72,6 +73,7 @@ export class LivenessChecker implements Checker {
         return
       case 'applied':
       case 'moved':
+      case 'again':
       case 'seek':
         this.#members.get(event.member)?.at.set(event.tp, event.to - 1)
         return
@@ -98,7 +100,7 @@ export class LivenessChecker implements Checker {
   }
 
   get groups(): readonly string[] {
-    return [...this.#groups]
+    return [...this.#groups.keys()]
   }
 
   /** Behind the last record that everybody must see. */
@@ -108,8 +110,9 @@ export class LivenessChecker implements Checker {
 
   /** What some group has not got to yet, in words; empty: all is delivered. `committed`: what needn't be. */
   behind(committed: (group: string, tp: Tp) => number): string {
-    for (const group of this.#groups) {
+    for (const [group, topics] of this.#groups) {
       for (const [tp, last] of this.#last) {
+        if (topics !== undefined && !topics.includes(topicOf(tp))) continue
         const owners = [...this.#members].filter(([, one]) => one.group === group && one.at.has(tp))
         if (owners.length === 0) return `nobody in ${group} owns ${tp}`
         const at = Math.max(

@@ -60,6 +60,8 @@ export class OrderChecker implements Checker {
         return this.#moved(event, event.tp, event.to, `the rewind ${event.id}`)
       case 'seek':
         return this.#moved(event, event.tp, event.to, 'a seek')
+      case 'again':
+        return this.#moved(event, event.tp, event.to, 'a redelivery')
       case 'moved':
         return this.#moved(event, event.tp, event.to, 'the cut log')
       case 'deliver':
@@ -86,7 +88,12 @@ export class OrderChecker implements Checker {
     })
   }
 
-  #moved(event: Of<'applied' | 'seek' | 'moved'>, tp: Tp, to: number, because: string): void {
+  #moved(
+    event: Of<'applied' | 'seek' | 'moved' | 'again'>,
+    tp: Tp,
+    to: number,
+    because: string
+  ): void {
     const stream = this.#members.get(event.member)?.owned.get(tp)
     if (stream === undefined) return
     // Whoever seeks leaves a replay, and nothing is said of the rest of its window.

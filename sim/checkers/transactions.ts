@@ -39,6 +39,7 @@ export class TransactionChecker implements Checker {
         return this.#offsets(event)
       case 'tx': {
         const why = this.#doomed.get(event.tx)
+        this.#doomed.delete(event.tx)
         if (event.end === 'committed' && why !== undefined) throw new Violation('W16', why, event)
         return
       }

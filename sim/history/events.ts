@@ -50,6 +50,8 @@ export type Happening =
       readonly sessionMs: number
       /** Where the group begins. Default: at the first record. */
       readonly startFrom?: 'earliest' | 'latest' | undefined
+      /** What it subscribes to. Default: all that there is. */
+      readonly topics?: readonly string[]
     }
   | { readonly k: 'assigned'; readonly member: string; readonly tps: readonly Tp[] }
   | { readonly k: 'lost'; readonly member: string; readonly tps: readonly Tp[] }
@@ -87,6 +89,8 @@ export type Happening =
       readonly from?: number
       readonly to: number
     }
+  /** What came from here on is asked for again: a transaction with it was aborted. */
+  | { readonly k: 'again'; readonly member: string; readonly tp: Tp; readonly to: number }
   /** The position moved by itself: the log was cut. */
   | {
       readonly k: 'moved'

@@ -3,7 +3,7 @@
  * when the group asks for it back: nothing more is delivered, what runs may end, what was processed is committed, then
  * it is let go. Or at once, when it is lost.
  */
-import type { Clock } from '../../base/env.ts'
+import type { Clock, Timer } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
 import { encodeCommit } from '../../protocol/embedded/rewind-envelope.ts'
 import type { TransactionOffsets } from '../transaction-offsets.ts'
@@ -36,6 +36,13 @@ export interface AssignmentHost {
   report(error: PlayheadError, what: string): void
 }
 
+/** What was processed, for a transaction; and as of which jump. */
+interface TakenOffsets {
+  readonly offsets: TransactionOffsets
+  readonly playheads: readonly Playhead[]
+  readonly epochs: readonly number[]
+}
+
 /** Of so many topics it is kept in mind which one of the name it was. */
 const mostTopicIds = 10_000
 
@@ -44,6 +51,8 @@ export class Assignment {
   readonly #byKey = new Map<string, Playhead>()
   readonly #topicIds = new Map<string, string>()
   readonly #madeAnew = new Set<string>()
+  /** Of partitions that are being given up: their handlers will be told to hurry. */
+  readonly #hurries = new Set<Timer>()
   /** Had records in the present transaction, and is gone. */
   #endedInTransaction: Playhead | undefined
 
@@ -98,8 +107,10 @@ export class Assignment {
     const hurry = this.#host.clock.after(settings.revokeWaitMs, () => {
       for (const playhead of playheads) playhead.hurry()
     })
+    this.#hurries.add(hurry)
     await Promise.all(playheads.map(playhead => playhead.free()))
     hurry.cancel()
+    this.#hurries.delete(hurry)
     const ours = playheads.filter(playhead => playhead.alive)
     if (commits !== null) {
       if (settings.autoCommit) commits.wantProcessed(ours)
@@ -160,6 +171,7 @@ export class Assignment {
 
   /** All at once, without a word. */
   endAll(): void {
+    for (const hurry of this.#hurries) hurry.cancel()
     for (const playhead of this.#byKey.values()) this.#end(playhead, true)
   }
 
@@ -177,31 +189,33 @@ export class Assignment {
    * What was processed, as it goes into a transaction, now. Throws TRANSACTION_ABORTED when a record that was
    * handed out for it comes again, because its partition jumped or is another's now: its work must not be committed.
    */
-  transactionOffsets(
-    group: string,
-    as: CommitIdentity | undefined,
-    done: boolean
-  ): TransactionOffsets {
+  transactionOffsets(group: string, as: CommitIdentity | undefined, done: boolean): TakenOffsets {
     const all = [...this.#byKey.values()]
     const stale = this.#endedInTransaction ?? all.find(playhead => playhead.voidInTransaction)
     this.#endedInTransaction = undefined
     for (const playhead of all) playhead.nextTransaction(done)
     if (stale !== undefined) throw staleInTransaction(stale)
-    return {
+    const playheads = all.filter(playhead => playhead.processed >= 0)
+    const offsets = {
       group,
       memberId: as?.memberId,
       generation: as?.epoch,
       groupInstanceId: as?.instanceId,
-      offsets: all
-        .filter(playhead => playhead.processed >= 0)
-        .map(({ topic, partition, processed, processedLeaderEpoch, mark }) => ({
-          topic,
-          partition,
-          offset: processed,
-          leaderEpoch: processedLeaderEpoch,
-          metadata: encodeCommit(mark)
-        }))
+      offsets: playheads.map(({ topic, partition, processed, processedLeaderEpoch, mark }) => ({
+        topic,
+        partition,
+        offset: processed,
+        leaderEpoch: processedLeaderEpoch,
+        metadata: encodeCommit(mark)
+      }))
     }
+    return { offsets, playheads, epochs: playheads.map(({ epoch }) => epoch) }
+  }
+
+  /** Throws TRANSACTION_ABORTED when one has jumped or is another's since: what was taken of it is void. */
+  checkTaken({ playheads, epochs }: TakenOffsets): void {
+    const stale = playheads.find(({ alive, epoch }, i) => !alive || epoch !== epochs[i])
+    if (stale !== undefined) throw staleInTransaction(stale)
   }
 
   /** The transaction was aborted: what was handed out for it is of none. */

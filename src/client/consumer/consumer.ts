@@ -110,7 +110,7 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
    * What was processed, for `tx.commitOffsets(consumer)`: with what is in hand, which to call it says is done. Needs
    * `commit: 'manual'`. Throws TRANSACTION_ABORTED when records that were handed out since the last call come again.
    */
-  transactionOffsets(): TransactionOffsets {
+  async transactionOffsets(): Promise<TransactionOffsets> {
     this.#checkOpen()
     const { group, autoCommit } = this.#parts.settings
     if (group === null || autoCommit) {
@@ -118,7 +118,13 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     }
     const done = this.#parts.delivery.reader?.reportInHand() ?? true
     this.#parts.rewinder?.transactional()
-    return this.#parts.assignment.transactionOffsets(group, this.#parts.group?.identity, done)
+    const { assignment, commits } = this.#parts
+    const taken = assignment.transactionOffsets(group, this.#parts.group?.identity, done)
+    // A commit of ours that is still on its way (it acknowledges a rewind, or says where the group begins) goes by
+    // another connection, and would undo the transaction's if it came after.
+    await commits?.settle(taken.playheads)
+    assignment.checkTaken(taken)
+    return taken.offsets
   }
 
   // Positions
