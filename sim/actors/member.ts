@@ -50,6 +50,8 @@ class Membership {
   readonly #cluster: Cluster
   readonly #consumer: Consumer
   readonly #owned = new Set<Tp>()
+  /** Where it said that it stands. */
+  readonly #said = new Map<Tp, number>()
   #closing: Promise<void> | undefined
   /** Something went wrong, and it said so. */
   #troubled = false
@@ -123,6 +125,7 @@ class Membership {
       const late = this.#process.env.clock.monotonic() > leavesAtMs && !this.#stage.healed
       if (late || this.#stage.stopping) return this.#close()
       if (this.#now(this.#plan.seeks)) this.#seek()
+      if (this.#stage.quiet && this.#plan.mode === 'transact') this.#sayWhere()
       await sleep(this.#stage.world, this.#process, 250)
     }
   }
@@ -177,7 +180,8 @@ class Membership {
 
   /** What it gives up in order is committed: else an error would have said so. */
   get #drains(): boolean {
-    return this.#plan.commit === 'auto' && !this.#troubled
+    const { commit, mode } = this.#plan
+    return commit === 'auto' && mode !== 'transact' && !this.#troubled
   }
 
   async #read(): Promise<void> {
@@ -262,6 +266,17 @@ class Membership {
         throw error
       }
       await take(records)
+    }
+  }
+
+  /** Where it stands: what is committed in a transaction is not seen otherwise. */
+  #sayWhere(): void {
+    for (const tp of this.#consumer.assignment) {
+      const to = this.#consumer.position(tp)
+      const name = nameOf(tp)
+      if (to === undefined || this.#said.get(name) === to) continue
+      this.#said.set(name, to)
+      this.#stage.world.saw(this.#process, { k: 'stands', member: this.#name, tp: name, to })
     }
   }
 

@@ -2,7 +2,7 @@
  * When all is well again, every group gets to the end of every partition: the last visible record of each was delivered
  * to an owner that still has it (G7). Not a rule to break by one event: the run waits for it.
  */
-import type { Checker, Happened, Tp } from '../history/events.ts'
+import type { Checker, Happened, Of, Tp } from '../history/events.ts'
 
 interface Member {
   readonly group: string
@@ -30,14 +30,8 @@ export class LivenessChecker implements Checker {
       case 'send':
         if (event.tx !== undefined) this.#txOf.set(event.v, event.tx)
         return
-      case 'send.ok': {
-        const tx = this.#txOf.get(event.v)
-        if (tx === undefined) return this.#visible(event.tp, event.offset)
-        const offsets = this.#open.get(tx) ?? new Map<Tp, number>()
-        this.#open.set(tx, offsets)
-        offsets.set(event.tp, Math.max(event.offset, offsets.get(event.tp) ?? -1))
-        return
-      }
+      case 'send.ok':
+        return this.#sent(event)
       case 'tx':
         if (event.end !== 'committed') return
         for (const [tp, offset] of this.#open.get(event.tx) ?? []) this.#visible(tp, offset)
@@ -53,14 +47,7 @@ export class LivenessChecker implements Checker {
         this.#rewinds.set(event.w, `ended with ${event.why}`)
         return
       case 'join':
-        this.#members.set(event.member, {
-          group: event.group,
-          startFrom: event.startFrom ?? 'earliest',
-          node: event.node,
-          at: new Map()
-        })
-        this.#groups.set(event.group, event.topics)
-        return
+        return this.#joined(event)
       case 'assigned':
         for (const tp of event.tps) this.#members.get(event.member)?.at.set(tp, -1)
         return
@@ -74,6 +61,7 @@ export class LivenessChecker implements Checker {
       case 'applied':
       case 'moved':
       case 'again':
+      case 'stands':
       case 'seek':
         this.#members.get(event.member)?.at.set(event.tp, event.to - 1)
         return
@@ -126,6 +114,19 @@ export class LivenessChecker implements Checker {
       }
     }
     return ''
+  }
+
+  #joined({ member, group, topics, startFrom = 'earliest', node }: Of<'join'>): void {
+    this.#members.set(member, { group, startFrom, node, at: new Map() })
+    this.#groups.set(group, topics)
+  }
+
+  #sent({ v, tp, offset }: Of<'send.ok'>): void {
+    const tx = this.#txOf.get(v)
+    if (tx === undefined) return this.#visible(tp, offset)
+    const offsets = this.#open.get(tx) ?? new Map<Tp, number>()
+    this.#open.set(tx, offsets)
+    offsets.set(tp, Math.max(offset, offsets.get(tp) ?? -1))
   }
 
   #visible(tp: Tp, offset: number): void {

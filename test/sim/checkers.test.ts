@@ -1,17 +1,14 @@
 /** Each rule against a history that breaks it, and one that does not: a checker that sees nothing proves nothing. */
-
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CallChecker } from '../../sim/checkers/calls.ts'
 import { CommitChecker } from '../../sim/checkers/commits.ts'
 import { CoverageChecker } from '../../sim/checkers/coverage.ts'
-import { FencingChecker } from '../../sim/checkers/fencing.ts'
 import { GroupChecker } from '../../sim/checkers/group.ts'
 import { LogChecker } from '../../sim/checkers/log.ts'
 import { OrderChecker } from '../../sim/checkers/order.ts'
 import { RewindChecker } from '../../sim/checkers/rewind.ts'
-import { TransactionChecker } from '../../sim/checkers/transactions.ts'
-import { type Checker, type Happening, type Of, Violation } from '../../sim/history/events.ts'
+import { type Checker, type Happening, Violation } from '../../sim/history/events.ts'
 import { History } from '../../sim/history/history.ts'
 
 /** What happens, at which node, when: 1 ms after what was before unless it says so. */
@@ -398,8 +395,6 @@ breaks(
   [...start, applied('1'), applied('2')]
 )
 
-// ── Coverage ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
 breaks(
   'G6',
   'a record below the committed offset was handled by nobody',
@@ -436,70 +431,4 @@ breaks(
   calls,
   [{ k: 'closed', leftovers: '1 timers' }],
   [{ k: 'closed', leftovers: '' }]
-)
-
-// ── Fencing ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-const fencing = () => new FencingChecker()
-const told = (epoch: number, joins = false, member = 'm'): Happening => {
-  return { k: 'heartbeat', member, group: 'g', memberId: `id-${member}`, epoch, joins }
-}
-const gives = (owner: string): Happening => {
-  return { k: 'group.gen', group: 'g', gen: 0, owners: { [tp]: owner } }
-}
-const tries = (epoch: number, member = 'm'): Happening => {
-  return { k: 'commit.try', commit: 1, group: 'g', memberId: `id-${member}`, epoch }
-}
-const takes = (member = 'm'): Happening => ({
-  ...(commit(5, '0', 1, member) as Of<'commit.applied'>),
-  commit: 1
-})
-
-breaks(
-  'G3',
-  'the epoch of a member falls while it is one',
-  fencing,
-  [told(1, true), told(3), told(2)],
-  [told(1, true), told(3), told(2, true)]
-)
-breaks(
-  'G3',
-  'a commit of an epoch before its partition was given is taken',
-  fencing,
-  [told(1, true), told(3), gives('m'), tries(2), takes()],
-  [told(1, true), told(3), gives('m'), told(4), tries(3), takes()]
-)
-breaks(
-  'G3',
-  'a commit of a zombie is taken, whose partition is another member’s',
-  fencing,
-  [told(1, true), gives('m'), told(1, true, 'o'), gives('o'), tries(1), takes()],
-  [told(1, true), gives('m'), told(1, true, 'o'), tries(1), gives('o'), takes()]
-)
-
-// ── Work in transactions ─────────────────────────────────────────────────────────────────────────────────────────
-
-const work = () => new TransactionChecker()
-const offsets = (id: string): Happening => {
-  return { k: 'tx.offsets', tx: 't', member: 'm', at: { [tp]: id } }
-}
-const ends = (end: 'committed' | 'aborted'): Happening => ({ k: 'tx', tx: 't', end })
-const made = (n: number, rewindId: string): Happening => {
-  const of = { group: 'g', tp: 'in:0', offset: 7, rewindId }
-  return { k: 'send', v: v(n), tp, once: true, tx: `t${n}`, of }
-}
-
-breaks(
-  'W16',
-  'work from before a rewind is committed after it',
-  work,
-  [...start, applied('1'), offsets('0'), ends('committed')],
-  [...start, applied('1'), offsets('0'), ends('aborted'), offsets('1'), ends('committed')]
-)
-breaks(
-  'W16',
-  'a record is worked on twice at one rewind',
-  work,
-  [...start, made(1, '0'), made(2, '0'), final(1, 1), final(2, 2)],
-  [...start, made(1, '0'), made(2, '1'), final(1, 1), final(2, 2)]
 )
