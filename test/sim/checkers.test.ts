@@ -338,8 +338,6 @@ breaks(
   [commit(5, '1', 2), commit(9, '0', 1), commit(5, '1', 2)]
 )
 
-// ── Rewinds ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
 const rewinds = () => new RewindChecker()
 const rewound = (w: string, id: string): Happening[] => [
   { k: 'rewind', w, group: 'g', to: { [tp]: 2 } },
