@@ -11,6 +11,7 @@ import type { AssignOptions, GroupOptions } from '../../../src/client/consumer/o
 import type { ConsumerRecord } from '../../../src/client/consumer/record.ts'
 import { string } from '../../../src/client/serde.ts'
 import { MemoryNetwork } from '../../../src/net/memory.ts'
+import { CreateTopics } from '../../../src/protocol/api/create-topics.ts'
 import { Produce } from '../../../src/protocol/api/produce.ts'
 import { BatchBuilder } from '../../../src/protocol/records/builder.ts'
 import { isRetriable } from '../../../src/protocol/errors.ts'
@@ -127,19 +128,19 @@ export class VirtualWorld {
   }
 
   /** 'p-0', 'p-1', … as one batch. */
-  async produce(partition: number, from: number, count: number): Promise<void> {
+  async produce(partition: number, from: number, count: number, topic = 't'): Promise<void> {
     const builder = new BatchBuilder({ maxBytes: 2 ** 20 })
     for (let i = from; i < from + count; i++) {
       builder.append(this.clock.now(), null, Buffer.from(`${partition}-${i}`))
     }
     const { bytes } = builder.close({}, this.cluster.env.cpu)
     const work = async () => {
-      const { topicId } = await this.cluster.topic('t')
+      const { topicId } = await this.cluster.topic(topic)
       const partitionData = [{ index: partition, records: bytes }]
       const { responses } = await this.cluster.request(
         Produce,
-        { acks: -1, timeoutMs: 1_000, topicData: [{ name: 't', topicId, partitionData }] },
-        { to: { leader: { topic: 't', partition } } }
+        { acks: -1, timeoutMs: 1_000, topicData: [{ name: topic, topicId, partitionData }] },
+        { to: { leader: { topic, partition } } }
       )
       const { errorCode = -1 } = responses[0]?.partitionResponses[0] ?? {}
       // The leader may have just moved.
@@ -148,6 +149,11 @@ export class VirtualWorld {
       return undefined
     }
     await this.clock.play(this.cluster.retrying({}, work))
+  }
+
+  async createTopic(name: string): Promise<void> {
+    const topics = [{ name, numPartitions: 1, replicationFactor: 1, assignments: [], configs: [] }]
+    await this.clock.play(this.cluster.request(CreateTopics, { topics }))
   }
 
   /** Ends everything, and shows that nothing is left behind. */
