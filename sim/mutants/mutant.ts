@@ -31,7 +31,7 @@ export interface Edit {
   readonly replace: string
 }
 
-/** Put over what is drawn: over the plan, each of its members, and each of its producers. */
+/** Put over what is drawn: over the plan, each of its members, and each of its producers. Actions come on top. */
 export interface Focus extends Partial<Omit<Plan, 'wire' | 'members' | 'producers'>> {
   readonly wire?: Partial<Plan['wire']>
   readonly members?: Partial<MemberPlan>
@@ -68,10 +68,19 @@ export function codeOf(file: string): string {
   return readFileSync(join('build', file), 'utf8')
 }
 
-export function focused(plan: Plan, { wire, members, producers, ...rest }: Focus): Plan {
+export function focused(plan: Plan, focus: Focus): Plan {
+  const { wire, members, producers, actions = [], ...rest } = focus
+  const names = new Set((focus.topics ?? []).map(({ name }) => name))
+  const there = (topic: string) => focus.topics === undefined || names.has(topic)
+  // What is drawn for topics that the focus does without is left out.
+  const kept = plan.actions.filter(action => {
+    if (action.do === 'rewind') return action.topics.every(there)
+    return !('topic' in action) || there(action.topic)
+  })
   return {
     ...plan,
     ...rest,
+    actions: [...kept, ...actions].sort((a, b) => a.atMs - b.atMs),
     wire: { ...plan.wire, ...wire },
     members: plan.members.map(member => ({ ...member, ...members })),
     producers: plan.producers.map(producer => ({ ...producer, ...producers }))

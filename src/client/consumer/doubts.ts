@@ -67,6 +67,8 @@ export class Doubts {
       if (acked === null || slot.acked !== acked || !slot.playhead.alive) continue
       const held = found.get(slot.playhead.key)
       const commit = held ? readCommit(held.offset, held.metadata) : null
+      // Without an envelope it is none of ours: a controller has recorded a rewind, say, and we hear of it next.
+      if (commit?.sequence === null) continue
       const shown = commit?.sequence ?? noSequence
       if (commit && shown > acked.mark.sequence) continue
       // Further on: by a commit that wasn't answered, or in a transaction.
