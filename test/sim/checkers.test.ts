@@ -1,7 +1,6 @@
 /** Each rule against a history that breaks it, and one that does not: a checker that sees nothing proves nothing. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { CallChecker } from '../../sim/checkers/calls.ts'
 import { CommitChecker } from '../../sim/checkers/commits.ts'
 import { CoverageChecker } from '../../sim/checkers/coverage.ts'
 import { GroupChecker } from '../../sim/checkers/group.ts'
@@ -399,34 +398,4 @@ breaks(
   () => new CoverageChecker(),
   [...start, handled(1), commit(3), final(1, 1), final(2, 2), ended],
   [...start, handled(1), handled(2), commit(3), final(1, 1), final(2, 2), ended]
-)
-
-// ── Calls ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-const calls = () => new CallChecker()
-const call: Happening = { k: 'call', call: 'c', deadlineMs: 10 }
-
-breaks('C1', 'a call never settles', calls, [call], [call, { k: 'settled', call: 'c' }])
-breaks(
-  'C1',
-  'a call settles after its deadline',
-  calls,
-  [call, { k: 'settled', call: 'c', t: 1500 }],
-  [call, { k: 'settled', call: 'c', t: 900 }]
-)
-breaks(
-  'C1',
-  'a call of a process that stood still gets that time on top',
-  calls,
-  [call, { k: 'settled', call: 'c', t: 9_000 }],
-  [call, { k: 'pause', t: 5 }, { k: 'resume', t: 8_500 }, { k: 'settled', call: 'c', t: 9_000 }]
-)
-breaks('C2', 'an error goes uncaught', calls, [{ k: 'uncaught', error: 'x' }], [])
-breaks('C4', 'something runs hot', calls, [{ k: 'busy', events: 10_000 }], [])
-breaks(
-  'X1',
-  'a close leaves a timer behind',
-  calls,
-  [{ k: 'closed', leftovers: '1 timers' }],
-  [{ k: 'closed', leftovers: '' }]
 )
