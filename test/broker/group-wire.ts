@@ -42,12 +42,16 @@ export async function newTopic(wire: Wire, name: string, numPartitions: number):
   }
 }
 
-/** Asks until the group has a coordinator, as a broker that just started has none. */
-export async function coordinated(wire: Wire, groupId: string): Promise<void> {
+/** Asks until the group, or transactional id, has a coordinator, as a broker that just started has none. */
+export async function coordinated(
+  wire: Wire,
+  name: string,
+  what: 'group' | 'transaction' = 'group'
+): Promise<void> {
   for (;;) {
     const { coordinators } = await wire.ask(FindCoordinator, 4, {
-      keyType: 0,
-      coordinatorKeys: [groupId]
+      keyType: what === 'group' ? 0 : 1,
+      coordinatorKeys: [name]
     })
     if (coordinators[0]?.errorCode === 0) return
   }

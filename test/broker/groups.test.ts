@@ -1,10 +1,11 @@
-/** The stories that both brokers are told, of groups, offsets and batches that lie; and groups of the embedded broker. */
+/** The stories that both brokers are told, of groups, offsets, tools, and batches that lie; and groups of the embedded broker. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { nodeCpu } from '../../src/base/node/cpu.ts'
 import { nodeEnv } from '../../src/base/node/env.ts'
 import { Broker } from '../../src/broker.ts'
 import { kafkaErrorName } from '../../src/protocol/errors.ts'
+import { adminStories } from './admin-stories.ts'
 import { batchStories } from './batch-stories.ts'
 import { classicGroupStories } from './classic-group-stories.ts'
 import { consumerGroupStories } from './consumer-group-stories.ts'
@@ -27,6 +28,7 @@ consumerGroupStories(site)
 classicGroupStories(site)
 offsetStories(site)
 batchStories(site)
+adminStories(site)
 
 test('a broker that does not coordinate a group says so to every request, and the other takes over', async () => {
   await using pair = await Broker.start({ brokers: 2, topics: { t: 2 } })
