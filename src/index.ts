@@ -100,7 +100,7 @@ export type {
 } from './protocol/schema.ts'
 
 // Producers
-export type { Acks, ProducerOptions } from './client/producer/options.ts'
+export type { Acks, ProducerOptions, SendOutcome } from './client/producer/options.ts'
 export type { Partitioner, PartitionerInput } from './client/producer/partitioner.ts'
 export type { ProducerCluster } from './client/producer/outbox.ts'
 export type { Producer } from './client/producer/producer.ts'

@@ -48,6 +48,37 @@ test('a partitioner of one’s own is asked about records without partition, and
   await world.play(assert.rejects(producer.send('t', { value: '9' }), code('UNKNOWN_PARTITION')))
 })
 
+test('onSend sees each record once, and may send another in its stead; onSettled sees what became of each call', async () => {
+  const world = new World({ topics: { t: 1, u: 1 } })
+  const outcomes: string[] = []
+  const producer = new Producer(world.cluster, {
+    value: json<number>(),
+    onSend(_topic, record) {
+      if (record.value === 13) throw new Error('unlucky')
+      return record.value === 1 ? undefined : { ...record, value: (record.value ?? 0) * 10 }
+    },
+    onSettled({ topic, records, error }) {
+      outcomes.push(`${topic} ${records} ${error?.code ?? 'written'}`)
+      throw new Error('only logged')
+    }
+  })
+  await world.play(producer.send('t', { value: 1 }))
+  await world.play(producer.sendMany('t', [{ value: 2 }, { value: 3 }]))
+  await world.play(
+    producer.sendMany([
+      { topic: 't', value: 4 },
+      { topic: 'u', value: 5 }
+    ])
+  )
+  const bad = producer.sendMany('t', [{ value: 6 }, { value: 13 }])
+  await world.play(assert.rejects(bad, code('INVALID_ARGUMENT')))
+  assert.deepEqual(world.log('t', 0).values, ['1', '20', '30', '40'])
+  assert.deepEqual(world.log('u', 0).values, ['50'])
+  assert.deepEqual(outcomes.slice(0, 2), ['t 1 written', 't 2 written'])
+  assert.deepEqual(outcomes.slice(2, 4).sort(), ['t 1 written', 'u 1 written'])
+  assert.deepEqual(outcomes.slice(4), ['t 2 INVALID_ARGUMENT'])
+})
+
 test('nonsense is refused with INVALID_ARGUMENT', async () => {
   const world = new World()
   const bad = (options: object) => () => new Producer(world.cluster, options)
@@ -57,6 +88,8 @@ test('nonsense is refused with INVALID_ARGUMENT', async () => {
     { maxInFlight: 6 },
     { lingerMs: -1 },
     { compression: 'rar' },
+    { compression: 'gzip', compressionLevel: 10 },
+    { compression: 'lz4', compressionLevel: 1 },
     { transactionalId: 'x', acks: 0 }
   ]) {
     assert.throws(bad(options), code('INVALID_ARGUMENT'), JSON.stringify(options))

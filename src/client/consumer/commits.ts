@@ -18,6 +18,7 @@ import { KafkaError, kafkaErrorName } from '../../protocol/errors.ts'
 import type { RequestOf } from '../../protocol/schema.ts'
 import type { Answer, LaneName, Rpc } from '../../rpc/call.ts'
 import { backoffMs } from '../../rpc/retry.ts'
+import type { TopicPartitionOffset } from '../partition.ts'
 import { noLongerOurs } from './errors.ts'
 import { nameOf, partitionKey, type Playhead } from './playhead.ts'
 import { zeroTopicId } from './session.ts'
@@ -40,6 +41,8 @@ export interface CommitsHost {
   gone(playhead: Playhead): boolean
   /** The coordinator does not know this member, or not in this epoch. */
   expelled(): void
+  /** The coordinator has these. */
+  acked(offsets: readonly TopicPartitionOffset[]): void
   /** Said once per failure that is not tried again. */
   failed(error: PlayheadError): void
 }
@@ -278,12 +281,16 @@ export class Commits {
       }
     }
     let again = false
+    const offsets: TopicPartitionOffset[] = []
     for (const [slot, candidate] of sent) {
       const { topic, topicId, partition } = slot.playhead
       const code = byKey.get(partitionKey(answer.version >= 10 ? topicId : topic, partition))
-      if (code === KafkaError.NONE) this.#acked(slot, candidate, answer.connection)
-      else again = this.#refused(slot, code ?? KafkaError.UNKNOWN_SERVER_ERROR) || again
+      if (code === KafkaError.NONE) {
+        this.#acked(slot, candidate, answer.connection)
+        offsets.push({ topic, partition, offset: candidate.offset })
+      } else again = this.#refused(slot, code ?? KafkaError.UNKNOWN_SERVER_ERROR) || again
     }
+    if (offsets.length > 0) this.#host.acked(offsets)
     this.#ended(again)
   }
 

@@ -6,12 +6,15 @@ import { noLongerOurs } from './errors.ts'
 import type { Events } from './events.ts'
 import type { Settings } from './options.ts'
 import type { Playhead } from './playhead.ts'
+import type { ConsumerRecord } from './record.ts'
 
 /** What all records of a consumer share. */
 export interface Decoding {
   readonly key: Serde<unknown> | null
   readonly value: Serde<unknown> | null
   readonly skipPoison: boolean
+  /** Is shown each record before it is handed out; null: nobody. */
+  readonly seen: ((record: ConsumerRecord<never, never>) => void) | null
   skipped(error: PlayheadError): void
   commit(
     playhead: Playhead,
@@ -24,10 +27,11 @@ export interface Decoding {
 
 /** `commits` throws where nothing can be committed. */
 export function decodingOf(settings: Settings, events: Events, commits: () => Commits): Decoding {
-  const { key, value, poison } = settings
+  const { key, value, poison, onRecord } = settings
   return {
     key,
     value,
+    seen: onRecord === null ? null : record => events.call('onRecord', () => onRecord(record)),
     skipPoison: poison === 'skip',
     skipped: error => events.emit('skipped', { error }),
     commit: async (playhead, epoch, offset, leaderEpoch, metadata) => {

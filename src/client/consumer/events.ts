@@ -4,7 +4,7 @@
  */
 import type { Log } from '../../base/env.ts'
 import type { PlayheadError } from '../../base/error.ts'
-import type { TopicPartition } from '../partition.ts'
+import type { TopicPartition, TopicPartitionOffset } from '../partition.ts'
 import type { GroupProtocol } from './options.ts'
 import type { Rewound } from './rewound.ts'
 
@@ -34,6 +34,8 @@ export interface ConsumerEvents {
   readonly revoked: { readonly partitions: readonly TopicPartition[] }
   /** These were taken away: another may read them already. What was processed since the last commit comes again there. */
   readonly lost: { readonly partitions: readonly TopicPartition[]; readonly why: string }
+  /** The coordinator has these offsets from this consumer, but for those that went into transactions. */
+  readonly committed: { readonly offsets: readonly TopicPartitionOffset[] }
   /** A rewind of the group took effect here. */
   readonly rewound: Rewound
   /** A position moved without being asked: the log was cut below it, or it was outside the log. */
@@ -77,6 +79,11 @@ export class Events {
     }
   }
 
+  /** Whether anybody listens. */
+  has(name: ConsumerEventName): boolean {
+    return (this.#listeners.get(name)?.size ?? 0) > 0
+  }
+
   emit<N extends ConsumerEventName>(name: N, event: ConsumerEvents[N]): void {
     const listeners = this.#listeners.get(name)
     if (name === 'error' && (listeners === undefined || listeners.size === 0)) {
@@ -85,11 +92,16 @@ export class Events {
     }
     if (listeners === undefined) return
     for (const listener of [...listeners] as Listener<N>[]) {
-      try {
-        listener(event)
-      } catch (error) {
-        this.#log.error(`${this.#name}: a listener of '${name}' threw`, { error: String(error) })
-      }
+      this.call(`a listener of '${name}'`, () => listener(event))
+    }
+  }
+
+  /** Calls what is the application's: what it throws is logged, and stops nothing. */
+  call(what: string, work: () => void): void {
+    try {
+      work()
+    } catch (error) {
+      this.#log.error(`${this.#name}: ${what} threw`, { error: String(error) })
     }
   }
 }

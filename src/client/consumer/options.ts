@@ -8,6 +8,7 @@ import {
 import { ledgerOf } from '../ledger.ts'
 import type { TopicPartition } from '../partition.ts'
 import type { Serde } from '../serde.ts'
+import type { ConsumerRecord } from './record.ts'
 import type { RewinderSettings } from './rewind.ts'
 import type { OnRewind } from './rewound.ts'
 import { type Moment, timestampOf } from '../time.ts'
@@ -51,6 +52,8 @@ export interface CommonOptions<K, V> {
    * value is read, or the batch was to be delivered; 'skip' reports it by a `skipped` event and goes on. Default 'fail'.
    */
   readonly poison?: 'fail' | 'skip'
+  /** Sees each record before it is handed out, in whatever way it is read: for a trace, say. What it throws is logged. */
+  onRecord?(this: void, record: ConsumerRecord<K, V>): void
   /** Records of open and aborted transactions are not delivered. Default 'read_committed'. */
   readonly isolation?: 'read_committed' | 'read_uncommitted'
   /** Checks each batch's CRC-32C. Default true. */
@@ -163,6 +166,7 @@ export interface Settings {
   readonly key: Serde<unknown> | null
   readonly value: Serde<unknown> | null
   readonly poison: 'fail' | 'skip'
+  readonly onRecord: ((record: ConsumerRecord<never, never>) => void) | null
   readonly readCommitted: boolean
   readonly checkCrc: boolean
   readonly fetchMinBytes: number
@@ -212,6 +216,7 @@ export function settingsOf(options: ConsumerOptions<never, never>): Settings {
     key: (options.key as Serde<unknown> | undefined) ?? null,
     value: (options.value as Serde<unknown> | undefined) ?? null,
     poison: oneOf('poison', options.poison ?? 'fail', ['fail', 'skip']),
+    onRecord: options.onRecord ?? null,
     readCommitted:
       oneOf('isolation', options.isolation ?? 'read_committed', [
         'read_committed',

@@ -167,6 +167,9 @@ export class Parts<K, V> {
         this.cluster.stale(`the coordinator knows no topic ${topic}`)
         return false
       },
+      acked: offsets => {
+        if (this.events.has('committed')) this.events.emit('committed', { offsets })
+      },
       failed: error => this.events.emit('error', { error })
     })
   }

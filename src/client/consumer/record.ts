@@ -237,7 +237,8 @@ export class RecordWalk<K = Buffer, V = Buffer> implements IterableIterator<Cons
     this.#sources = sources
     this.#from = fromOffset
     const decoding = sources[0]?.decoding
-    this.#plain = !decoding || (decoding.key === null && decoding.value === null)
+    this.#plain =
+      !decoding || (decoding.key === null && decoding.value === null && decoding.seen === null)
   }
 
   /** It went through all records. */
@@ -284,10 +285,12 @@ export class RecordWalk<K = Buffer, V = Buffer> implements IterableIterator<Cons
   #decoded(source: ConsumerSource, cursor: RecordCursor): DecodedRecord | undefined {
     const record = new DecodedRecord(source, cursor)
     const { decoding } = source
-    if (!decoding.skipPoison) return record
     try {
-      void record.key
-      void record.value
+      if (decoding.skipPoison) {
+        void record.key
+        void record.value
+      }
+      decoding.seen?.(record as never)
       return record
     } catch (error) {
       if (!(error instanceof PlayheadError)) throw error

@@ -94,11 +94,12 @@ export class Batch {
   /** Compresses; `encoded` is set when it resolves, without a producer's stamp. */
   async compress(
     compression: Parameters<Cpu['compress']>[0],
+    level: number | undefined,
     transactional: boolean,
     cpu: Pick<Cpu, 'crc32c' | 'compress'>
   ): Promise<void> {
     this.closed = true
-    this.encoded = await this.#builder.closeCompressed({ transactional }, compression, cpu)
+    this.encoded = await this.#builder.closeCompressed({ transactional }, compression, cpu, level)
   }
 
   /** Gives an encoded batch another producer id, epoch or sequence. It is not under way. */

@@ -2,7 +2,7 @@
 import type { Compression } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
 import type { Partitioner } from './partitioner.ts'
-import type { BytesInput, Serializer } from './record.ts'
+import type { BytesInput, ProducerRecord, Serializer } from './record.ts'
 
 /**
  * Who must have a record before it counts as sent: 'all' (-1): every replica in sync; 'leader' (1): the leader;
@@ -16,6 +16,8 @@ export interface ProducerOptions<K = BytesInput, V = BytesInput> {
   readonly acks?: Acks
   /** Default 'none'. */
   readonly compression?: Compression
+  /** gzip: 1 to 9; zstd: 1 to 22; more is smaller and slower. snappy and lz4 have none. Default: the library's own. */
+  readonly compressionLevel?: number
   /**
    * How long a batch waits for more records, in ms. Default 0: it leaves when the current turn of the event
    * loop ends and, when requests are under way already, gathers more until one of them is answered.
@@ -54,11 +56,33 @@ export interface ProducerOptions<K = BytesInput, V = BytesInput> {
   readonly key?: Serializer<K>
   /** Makes bytes of values. Default: values are bytes or strings. */
   readonly value?: Serializer<V>
+  /**
+   * Sees each record before anything is done with it, in order; what it returns is sent in its stead: headers for a trace,
+   * say. What it throws rejects the send with INVALID_ARGUMENT, and nothing of that call is sent.
+   */
+  readonly onSend?:
+    | ((topic: string, record: ProducerRecord<K, V>) => ProducerRecord<K, V> | void)
+    | undefined
+  /** Called for each `send`, and each topic of a `sendMany`, when its outcome is known. What it throws is logged. */
+  readonly onSettled?: ((outcome: SendOutcome) => void) | undefined
+}
+
+/** What became of a call. */
+export interface SendOutcome {
+  /** Where its records were sent to. */
+  readonly topic: string
+  /** How many they were. */
+  readonly records: number
+  /** From the call to its outcome. */
+  readonly tookMs: number
+  /** Undefined: all were written. */
+  readonly error: PlayheadError | undefined
 }
 
 export interface Settings {
   readonly acks: -1 | 0 | 1
   readonly compression: Compression
+  readonly compressionLevel: number | undefined
   readonly lingerMs: number
   readonly batchBytes: number
   readonly maxMessageBytes: number
@@ -106,6 +130,7 @@ export function settingsOf<K, V>(options: ProducerOptions<K, V>): Settings {
   return {
     acks,
     compression,
+    compressionLevel: levelOf(compression, options.compressionLevel),
     // What lingers up to its deadline would never be sent.
     lingerMs: within(options, 'lingerMs', 0, 0, deliveryTimeoutMs / 2),
     batchBytes,
@@ -125,6 +150,17 @@ export function settingsOf<K, V>(options: ProducerOptions<K, V>): Settings {
       deliveryTimeoutMs
     )
   }
+}
+
+/** The highest of those that have levels; the lowest is 1. */
+const highestLevel: { readonly [C in Compression]?: number } = { gzip: 9, zstd: 22 }
+
+function levelOf(compression: Compression, level: number | undefined): number | undefined {
+  if (level === undefined) return undefined
+  const most = highestLevel[compression]
+  if (most === undefined) throw invalid(`compression '${compression}' has no levels`)
+  if (Number.isInteger(level) && level >= 1 && level <= most) return level
+  throw invalid(`compressionLevel of ${compression} is a whole number from 1 to ${most}`)
 }
 
 function whole<O>(options: O, name: keyof O, byDefault: number, least: number, most: number) {

@@ -196,9 +196,9 @@ export class Outbox implements SinkHost {
   }
 
   compress(partition: PartitionQueue, batch: Batch): void {
-    const { compression, transactionalId } = this.settings
+    const { compression, compressionLevel, transactionalId } = this.settings
     partition.compressing = true
-    batch.compress(compression, transactionalId !== null, this.env.cpu).then(
+    batch.compress(compression, compressionLevel, transactionalId !== null, this.env.cpu).then(
       () => {
         partition.compressing = false
         // Its deadline, or an abort, may have taken it away meanwhile.

@@ -8,6 +8,7 @@ import type { Timer } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
 import { Admission } from './admission.ts'
 import { check, serialized } from './checks.ts'
+import { Interception } from './interception.ts'
 import { type IdentitySource, ProducerIds } from './ids.ts'
 import { invalid, type ProducerOptions, type Settings, settingsOf } from './options.ts'
 import { Outbox, type OutboxOwner, type ProducerCluster } from './outbox.ts'
@@ -41,6 +42,7 @@ export class Producer<K = BytesInput, V = BytesInput> {
   readonly #transactions: Transactions | null
   readonly #key: Serializer<K> | undefined
   readonly #value: Serializer<V> | undefined
+  readonly #interception: Interception<K, V> | null
   readonly #abort = new AbortController()
   readonly #deafen: () => void
   #transaction: Transaction<K, V> | null = null
@@ -58,6 +60,9 @@ export class Producer<K = BytesInput, V = BytesInput> {
     this.#cluster = cluster
     this.#key = options.key
     this.#value = options.value
+    const { onSend, onSettled } = options
+    this.#interception =
+      onSend || onSettled ? new Interception<K, V>(cluster.env, { onSend, onSettled }) : null
     this.#outbox = new Outbox(cluster, settings, this.#owner())
     this.#admission = new Admission(cluster, this.#outbox, signal, () => this.#changed())
     const { transactionalId } = settings
@@ -205,6 +210,17 @@ export class Producer<K = BytesInput, V = BytesInput> {
     record: ProducerRecord<K, V>,
     within: Transaction<K, V> | null
   ): Promise<RecordMetadata> {
+    if (this.#interception === null) return this.#sendOne(topic, record, within)
+    return this.#interception.around(topic, [record], ([seen = record]) =>
+      this.#sendOne(topic, seen, within)
+    )
+  }
+
+  #sendOne(
+    topic: string,
+    record: ProducerRecord<K, V>,
+    within: Transaction<K, V> | null
+  ): Promise<RecordMetadata> {
     return new Promise((resolve, reject) => {
       this.#mustBeOpen(within)
       const wire = this.#wire(topic, record)
@@ -223,6 +239,17 @@ export class Producer<K = BytesInput, V = BytesInput> {
     within: Transaction<K, V> | null
   ): Promise<RecordMetadata[]> {
     if (typeof topic !== 'string') return this.#sendToTopics(topic, within)
+    if (this.#interception === null || !Array.isArray(records)) {
+      return this.#sendAll(topic, records, within)
+    }
+    return this.#interception.around(topic, records, seen => this.#sendAll(topic, seen, within))
+  }
+
+  #sendAll(
+    topic: string,
+    records: readonly ProducerRecord<K, V>[],
+    within: Transaction<K, V> | null
+  ): Promise<RecordMetadata[]> {
     return new Promise((resolve, reject) => {
       this.#mustBeOpen(within)
       if (!Array.isArray(records)) throw invalid('sendMany takes an array of records')

@@ -230,3 +230,22 @@ test('when a handler fails, what was handled before it is committed, and nothing
     await world.end(next)
   }
 })
+
+test('what was fetched before a pause is delivered after it without being fetched again', async () => {
+  const world = await new VirtualWorld().start()
+  await world.produce(0, 0, 20)
+  const alone = world.alone()
+  alone.handle = ({ offset }) => {
+    if (offset === 4) alone.consumer.pause()
+  }
+  alone.read()
+  await world.clock.runUntil(() => alone.seen.length === 5)
+  await world.clock.advance(60_000)
+  assert.equal(alone.seen.length, 5)
+  const stop = world.broker.control.on('Fetch', {}, 'drop')
+  alone.consumer.resume()
+  await world.clock.runUntil(() => alone.seen.length === 20, 1_000)
+  assert.deepEqual(alone.values(), numbered(0, 0, 20))
+  stop()
+  await world.end(alone)
+})

@@ -69,6 +69,7 @@ function unpacker(skipPoison = false): Unpacker<Buffer, Buffer> {
     key: null,
     value: null,
     skipPoison,
+    seen: null,
     skipped: error => skipped.push(error.message),
     commit: async () => {}
   }

@@ -1,0 +1,5 @@
+/** The stories of reading, told to a real Kafka. */
+import { readingStories } from '../client/consumer/reading-stories.ts'
+import { kafka } from './cluster.ts'
+
+readingStories(() => kafka.bootstrap)
