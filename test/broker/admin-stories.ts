@@ -11,7 +11,7 @@ import { Fetch } from '../../src/protocol/api/fetch.ts'
 import { InitProducerId } from '../../src/protocol/api/init-producer-id.ts'
 import { ListTransactions } from '../../src/protocol/api/list-transactions.ts'
 import { KafkaError, kafkaErrorName } from '../../src/protocol/errors.ts'
-import { type Site, Transaction, coordinated, newTopic, unique, withWire } from './group-wire.ts'
+import { type Site, Transaction, coordinated, ledTopic, unique, withWire } from './group-wire.ts'
 import { type Wire, batchOf, recordsOf } from './wire.ts'
 
 type Story = (wire: Wire, topic: string) => Promise<void>
@@ -40,7 +40,7 @@ export function adminStories(site: () => Site): void {
 
   story('topics are described page by page', async (wire, topic) => {
     const names = [`${topic}-a`, `${topic}-b`]
-    for (const name of names) await newTopic(wire, name, 3)
+    for (const name of names) await ledTopic(wire, name, 3)
     const topics = [...names, `${topic}-none`].toReversed().map(name => ({ name }))
     const seen: string[] = []
     let cursor: { topicName: string; partitionIndex: number } | null = null
@@ -70,7 +70,7 @@ export function adminStories(site: () => Site): void {
   story(
     'AlterConfigs sets what it names, and what it does not name is as by default',
     async (wire, topic) => {
-      await newTopic(wire, topic, 1)
+      await ledTopic(wire, topic, 1)
       const alter = async (configs: Readonly<Record<string, string>>, validateOnly = false) => {
         const all = Object.entries(configs).map(([name, value]) => ({ name, value }))
         const resources = [{ resourceType: 2, resourceName: topic, configs: all }]
@@ -98,7 +98,7 @@ export function adminStories(site: () => Site): void {
   )
 
   story('a partition takes the bytes of its batches in a directory', async (wire, topic) => {
-    await newTopic(wire, topic, 2)
+    await ledTopic(wire, topic, 2)
     const batch = batchOf(['x'.repeat(1000)])
     await wire.produce(topic, 1, batch)
     const body = { topics: [{ topic, partitions: [0, 1] }] }
@@ -119,7 +119,7 @@ export function adminStories(site: () => Site): void {
   story(
     'who writes to a partition is described, and since which offset a transaction is open',
     async (wire, topic) => {
-      await newTopic(wire, topic, 1)
+      await ledTopic(wire, topic, 1)
       const describe = async () => {
         const asked = [{ name: topic, partitionIndexes: [0, 7] }]
         const { topics } = await wire.ask(DescribeProducers, 0, { topics: asked })
@@ -145,7 +145,7 @@ export function adminStories(site: () => Site): void {
   )
 
   story('open transactions are listed by state, producer, age and name', async (wire, topic) => {
-    await newTopic(wire, topic, 1)
+    await ledTopic(wire, topic, 1)
     const transaction = new Transaction(wire)
     const group = unique('group')
     await coordinated(wire, group)
@@ -176,7 +176,7 @@ export function adminStories(site: () => Site): void {
   })
 
   story('an offset is found by its time, or by what it is: -1 to -5', async (wire, topic) => {
-    await newTopic(wire, topic, 1)
+    await ledTopic(wire, topic, 1)
     const records = [
       { value: 'a', timestamp: 1000 },
       { value: 'b', timestamp: 3000 },
@@ -202,7 +202,7 @@ export function adminStories(site: () => Site): void {
   })
 
   story('a fetch session tells what changed, and knows when it is lost', async (wire, topic) => {
-    const topicId = await newTopic(wire, topic, 2)
+    const topicId = await ledTopic(wire, topic, 2)
     await wire.produce(topic, 0, batchOf(['a']))
     const ask = async (
       sessionId: number,

@@ -5,7 +5,7 @@ import { nodeCpu } from '../../src/base/node/cpu.ts'
 import { IncrementalAlterConfigs } from '../../src/protocol/api/incremental-alter-configs.ts'
 import { kafkaErrorName } from '../../src/protocol/errors.ts'
 import { at } from '../../src/protocol/records/layout.ts'
-import { type Site, newTopic, unique, withWire } from './group-wire.ts'
+import { type Site, ledTopic, unique, withWire } from './group-wire.ts'
 import { batchOf } from './wire.ts'
 
 const cpu = nodeCpu()
@@ -51,7 +51,7 @@ export function batchStories(site: () => Site): void {
   test('a batch that lies is refused by its code before it has an offset, and the partition goes on', () =>
     withWire(site(), async wire => {
       const topic = unique('lies')
-      await newTopic(wire, topic, 1)
+      await ledTopic(wire, topic, 1)
       for (const [next, [what, lie, answer]] of lies.entries()) {
         const batch = batchOf(['a', 'b'])
         lie(batch)
@@ -67,7 +67,7 @@ export function batchStories(site: () => Site): void {
   test('a topic that is compacted takes no record without a key from then on', () =>
     withWire(site(), async wire => {
       const topic = unique('compacted')
-      await newTopic(wire, topic, 1)
+      await ledTopic(wire, topic, 1)
       const code = async (key: string | null) =>
         kafkaErrorName((await wire.produce(topic, 0, batchOf([{ key, value: 'v' }]))).errorCode)
       assert.equal(await code(null), 'NONE')

@@ -42,6 +42,15 @@ export async function newTopic(wire: Wire, name: string, numPartitions: number):
   }
 }
 
+/** The same, once the broker that is asked leads all of it: Kafka's take a moment longer for that than to know it. */
+export async function ledTopic(wire: Wire, name: string, numPartitions: number): Promise<string> {
+  const topicId = await newTopic(wire, name, numPartitions)
+  for (let partition = 0; partition < numPartitions; ) {
+    if ((await wire.offset(name, partition, -1)).errorCode === 0) partition++
+  }
+  return topicId
+}
+
 /** Asks until the group, or transactional id, has a coordinator, as a broker that just started has none. */
 export async function coordinated(
   wire: Wire,
