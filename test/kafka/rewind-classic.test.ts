@@ -1,22 +1,23 @@
-/** Live rewinds of classic groups on a real Kafka (invariants.md, W). */
+/** Live rewinds of classic groups on a real Kafka (invariants.md, W): the rules of all groups, and of several members. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { GroupOptions } from '../../src/client/consumer/options.ts'
 import { RewindError } from '../../src/client/admin/rewind-result.ts'
 import { kafka } from './cluster.ts'
 import { range } from './rewind/reading.ts'
+import { rules } from './rewind/rules.ts'
 import { Stage } from './rewind/scene.ts'
 import { consoleConsumer, eventually } from './rewind/team.ts'
 
-const stage = new Stage(kafka)
-after(() => stage.close())
+rules('classic')
 
-const classic = { protocol: 'classic' } as const
+const stage = new Stage(kafka, { protocol: 'classic' })
+after(() => stage.close())
 
 test('W1, W2, W3, W5: a live classic group of three goes on at the targets, without gap; others do not notice', async t => {
   const s = await stage.scene(6, 200)
   t.after(() => s[Symbol.asyncDispose]())
-  const readings = [s.join(classic), s.join(classic), s.join(classic)]
+  const readings = [s.join(), s.join(), s.join()]
   await s.settled(6, 200)
   await eventually(
     () => readings.every(({ consumer }) => consumer.assignment.length === 2),
@@ -46,7 +47,7 @@ test('W11: rewinds while members of a classic group come and go hold for whoever
   for (const assignors of [['cooperative-sticky'], ['range']] as const) {
     const s = await stage.scene(4, 100)
     t.after(() => s[Symbol.asyncDispose]())
-    const options: Partial<GroupOptions> = { ...classic, assignors }
+    const options: Partial<GroupOptions> = { assignors }
     const first = s.join(options)
     await s.settled(4, 100)
     for (let round = 0; round < 3; round++) {
@@ -73,7 +74,7 @@ test('W11: rewinds while members of a classic group come and go hold for whoever
 test('W13 foreign members: a Java consumer of a classic group is named with its host, and nothing is written', async t => {
   const s = await stage.scene(2, 20)
   t.after(() => s[Symbol.asyncDispose]())
-  const reading = s.join(classic)
+  const reading = s.join()
   await s.settled(2, 20)
   t.after(consoleConsumer(kafka.bootstrap, s.topic, s.group, ['group.protocol=classic']))
   await eventually(async () => {

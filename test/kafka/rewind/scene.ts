@@ -13,9 +13,12 @@ export class Stage {
   readonly client: Playhead
   readonly admin: Admin
   readonly #kafka: KafkaCluster
+  /** What its consumers have beside the usual. */
+  readonly usual: Partial<GroupOptions>
 
-  constructor(kafka: KafkaCluster) {
+  constructor(kafka: KafkaCluster, usual: Partial<GroupOptions> = {}) {
     this.#kafka = kafka
+    this.usual = usual
     this.client = new Playhead({
       bootstrap: kafka.bootstrap,
       clientId: 'rewind',
@@ -51,7 +54,9 @@ export class Scene {
 
   /** A reader joins the group. */
   join(options: Partial<GroupOptions> = {}): Reading {
-    const all = { group: this.group, topics: [this.topic], rewindCheckMs: 200, ...options }
+    const { usual } = this.#stage
+    const own = { group: this.group, topics: [this.topic], rewindCheckMs: 200 }
+    const all = { ...own, ...usual, ...options }
     const reading = new Reading(this.#stage.client, all)
     this.#readings.push(reading)
     return reading
