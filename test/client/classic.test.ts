@@ -1,6 +1,8 @@
 /** Classic groups on the embedded broker, as it is and as it plays older Kafkas: what applications see. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { JoinGroup } from '../../src/protocol/api/join-group.ts'
+import { SyncGroup } from '../../src/protocol/api/sync-group.ts'
 import { Crew, reading } from '../led/crew.ts'
 import { older } from './older.ts'
 
@@ -115,6 +117,36 @@ test('a replay is of what the group has committed: a partition with nothing of i
     [[1, 5, 7]]
   )
   assert.match(warnings.join(), /committed nothing of the range: t-0/)
+})
+
+test('groups of others are described: what cannot be read of their members is empty', async () => {
+  await using crew = await Crew.start({})
+  const { cluster } = crew.kafka
+  const words = Buffer.from('00010000000100017400000000', 'hex')
+  const members = [
+    ['connect', 'connect', Buffer.from('what Connect writes')],
+    ['consumer', 'mine', Buffer.from('no subscription')],
+    ['consumer', 'RoundRobinAssigner', words]
+  ] as const
+  for (const [protocolType, name, metadata] of members) {
+    const times = { sessionTimeoutMs: 10_000, rebalanceTimeoutMs: 10_000 }
+    const protocols = [{ name, metadata }]
+    const body = { ...times, groupId: name, memberId: '', protocolType, protocols }
+    const to = { group: name }
+    const { memberId } = await cluster.request(JoinGroup, body, { to })
+    const joined = await cluster.request(JoinGroup, { ...body, memberId }, { to })
+    assert.equal(joined.errorCode, 0)
+    const { generationId, protocolName } = joined
+    const assignments = [{ memberId, assignment: Buffer.from('what only they know') }]
+    const mine = { groupId: name, generationId, memberId, protocolType, protocolName, assignments }
+    await cluster.request(SyncGroup, mine, { to })
+    const [group] = await crew.kafka.admin().describeGroups([name])
+    const [member] = group?.members ?? []
+    assert.deepEqual(
+      [group?.assignor, member?.memberId, member?.topics, member?.partitions, member?.rewindable],
+      [name, memberId, metadata === words ? ['t'] : [], [], false]
+    )
+  }
 })
 
 test('a shift counts from what is committed: where nothing is, a partition is left out, and the plan says so', async () => {

@@ -1,16 +1,12 @@
 /** What an admin sees of groups: kinds and members alike for every group protocol, lag, and their ends. */
 import { PlayheadError } from '../../base/error.ts'
 import { effective } from '../../group/ledger/position.ts'
+import { leasesIn, readSubscription } from '../../group/member/classic-words.ts'
 import { DeleteGroups } from '../../protocol/api/delete-groups.ts'
 import { OffsetDelete } from '../../protocol/api/offset-delete.ts'
-import { codec } from '../../protocol/codec.ts'
-import { ConsumerProtocolAssignment } from '../../protocol/embedded/assignment.ts'
 import { isRewindable } from '../../protocol/embedded/rewind-envelope.ts'
-import { ConsumerProtocolSubscription } from '../../protocol/embedded/subscription.ts'
 import { KafkaError } from '../../protocol/errors.ts'
 import { ConsumerGroupDescribe } from '../../protocol/api/consumer-group-describe.ts'
-import { Reader } from '../../protocol/reader.ts'
-import type { Fields, Message, Read } from '../../protocol/schema.ts'
 import { answerError } from '../../rpc/answer-errors.ts'
 import type { Cluster, WaitOptions } from '../../rpc/cluster.ts'
 import { byTopic, failed, type Outcome } from '../../rpc/fan-out.ts'
@@ -124,7 +120,8 @@ function flat(
 
 function fromClassic(found: ClassicGroupDescription): GroupDescription {
   // How the embedded broker shows them to who asks for classic groups.
-  const led = found.protocolType === 'consumer' && found.protocolData === 'controller'
+  const consumers = found.protocolType === 'consumer'
+  const led = consumers && found.protocolData === 'controller'
   return {
     group: found.groupId,
     type: led ? 'controller' : 'classic',
@@ -132,13 +129,9 @@ function fromClassic(found: ClassicGroupDescription): GroupDescription {
     epoch: -1,
     assignor: found.protocolData,
     members: found.members.map(member => {
-      const subscription = embedded(ConsumerProtocolSubscription, member.memberMetadata)
-      const assignment = embedded(ConsumerProtocolAssignment, member.memberAssignment)
-      const partitions = flat(
-        (assignment?.assignedPartitions ?? []).map(({ topic, partitions }) => {
-          return { topicName: topic, partitions }
-        })
-      )
+      const { memberMetadata, memberAssignment } = member
+      // What members of other kinds of groups (Kafka Connect's) tell each other is theirs.
+      const subscription = consumers ? readSubscription(memberMetadata) : null
       return {
         memberId: member.memberId,
         instanceId: member.groupInstanceId,
@@ -146,18 +139,21 @@ function fromClassic(found: ClassicGroupDescription): GroupDescription {
         host: member.clientHost,
         rewindable: led || isRewindable({ userData: subscription?.userData ?? null }),
         topics: subscription?.topics ?? [],
-        partitions,
+        partitions: consumers ? partitionsIn(memberAssignment) : [],
         awaited: []
       }
     })
   }
 }
 
-/** Reads what consumers put inside group messages; null where there is none, as during a rebalance. */
-function embedded<F extends Fields>(message: Message<F>, bytes: Buffer): Read<F> | null {
-  if (bytes.length < 2) return null
-  const version = Math.min(bytes.readInt16BE(0), message.versions[1])
-  return version < 0 ? null : codec(message, version).read(new Reader(bytes.subarray(2)))
+/** Nothing during a rebalance, and of what cannot be read. */
+function partitionsIn(assignment: Buffer): readonly TopicPartition[] {
+  try {
+    return [...leasesIn(assignment).values()]
+  } catch (error) {
+    if (!(error instanceof PlayheadError)) throw error
+    return []
+  }
 }
 
 /** How far a group is behind in a partition. */

@@ -72,7 +72,8 @@ export function subscribed({ memberId, groupInstanceId, metadata }: JoinedMember
   return { ...who, rackId, topics: wanted, ownedPartitions, generationId, userData: unmarked }
 }
 
-function readSubscription(
+/** What a member told the leader; null: nothing, or nothing that can be read. */
+export function readSubscription(
   metadata: Buffer
 ): Read<(typeof ConsumerProtocolSubscription)['fields']> | null {
   // Some that call theirs version 1 write what is version 0 (the main branch of kafkajs).
