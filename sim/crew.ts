@@ -21,6 +21,8 @@ export interface CrewOptions {
   readonly shrink: boolean
   /** Other Nodes, by their paths: each seed runs on them too, and its hash must be the same. */
   readonly nodes: readonly string[]
+  /** Faults go on for so long at most, whatever a plan says. */
+  readonly mostFaultsMs: number
   /** A file that keeps the sums: goes on where it ends, and after a violation too. */
   readonly campaign: string | undefined
 }
@@ -60,7 +62,8 @@ export async function crew(options: CrewOptions): Promise<boolean> {
       const player = new Player(options)
       while (failed === undefined && next < most && performance.now() < until) {
         const seed = base + BigInt(next++)
-        const plan = drawPlan(seed, options.worlds)
+        const drawn = drawPlan(seed, options.worlds)
+        const plan = { ...drawn, faultsMs: Math.min(drawn.faultsMs, options.mostFaultsMs) }
         const { answer, trouble } = await player.play(plan, next % 50 === 0)
         if (answer !== undefined) {
           totals.add(answer)

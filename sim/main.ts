@@ -7,6 +7,7 @@
  *   --world log,groups     only plans of these worlds
  *   --twice                each seed twice: the hashes of their traces must be equal
  *   --node PATH            each seed on this Node too: the hashes must be equal. May be given more than once
+ *   --short                plans with five seconds of faults at most
  *   --campaign FILE        keeps the sums in a file, goes on where it ends, and does not stop at a violation
  *   --jobs N               processes. Default: all processors
  *   --no-shrink            stop at the plan as drawn
@@ -36,6 +37,7 @@ const { values: options } = parseArgs({
     jobs: { type: 'string' },
     trace: { type: 'boolean', default: false },
     node: { type: 'string', multiple: true, default: [] },
+    short: { type: 'boolean', default: false },
     campaign: { type: 'string' },
     twice: { type: 'boolean', default: false },
     'no-shrink': { type: 'boolean', default: false }
@@ -79,6 +81,7 @@ async function many(): Promise<void> {
     twice: options.twice,
     shrink: !options['no-shrink'],
     nodes: options.node,
+    mostFaultsMs: options.short ? 5_000 : Infinity,
     campaign: options.campaign
   }
   process.exitCode = (await crew(crewOptions)) ? 0 : 1
