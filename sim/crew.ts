@@ -74,7 +74,7 @@ export async function crew(options: CrewOptions): Promise<boolean> {
           failures.push(failure)
           if (campaign === undefined) failed ??= failure
           else {
-            campaign.violated(plan.seed, plan.world, trouble)
+            campaign.violated(plan, trouble)
             say(`${plan.seed} ${plan.world}: ${trouble.split('\n')[0] ?? ''}`)
           }
         }

@@ -4,6 +4,7 @@
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import type { Answer } from './crew.ts'
+import type { Plan } from './plan/plan.ts'
 
 export class Totals {
   runs = 0
@@ -115,14 +116,19 @@ export class Campaign {
     this.#commits[commit] ??= this.next
   }
 
-  /** A seed was played; `message`: what was violated. */
+  /** A seed was played, whatever came of it. */
   played(answer: Answer): void {
     this.all.add(answer)
     this.streak.add(answer)
   }
 
-  violated(seed: string, world: string, message: string): void {
-    this.found.push({ seed, world, message: message.slice(0, 400), commit: this.#commit })
+  /** The plan is kept beside the file: a seed draws another once the drawing changes. */
+  violated(plan: Plan, trouble: string): void {
+    const { seed, world } = plan
+    const message = trouble.slice(0, 400)
+    this.found.push({ seed, world, message, commit: this.#commit })
+    const kept = { rule: message.split(':')[0], message, plan }
+    writeFileSync(`${this.#file}.${seed}.json`, `${JSON.stringify(kept, null, 2)}\n`)
     this.streak = new Totals()
   }
 
