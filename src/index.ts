@@ -137,7 +137,7 @@ export type {
 export type { TopicPartition, TopicPartitionOffset } from './client/partition.ts'
 export { JumpedError, type JumpReason } from './client/consumer/playhead.ts'
 export type { PollOptions } from './client/consumer/readers.ts'
-export type { ConsumerBatch, ConsumerRecord } from './client/consumer/record.ts'
+export type { BatchLimits, ConsumerBatch, ConsumerRecord } from './client/consumer/record.ts'
 export type { OnRewind, Rewound, RewoundPlace } from './client/consumer/rewound.ts'
 export type { DeadLetter, DeadLetters, HandlerRetries } from './client/consumer/retries.ts'
 export type { LetterSender } from './client/consumer/retries.ts'

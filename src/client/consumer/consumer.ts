@@ -29,7 +29,7 @@ import {
 import { Parts } from './parts.ts'
 import { BatchReader, type PollOptions, PollReader, RecordReader } from './readers.ts'
 import type { Playhead } from './playhead.ts'
-import { type ConsumerBatch, type ConsumerRecord, originOf } from './record.ts'
+import { type BatchLimits, type ConsumerBatch, type ConsumerRecord, originOf } from './record.ts'
 import type { LetterSender } from './retries.ts'
 import { type Handler, Runner, type RunOptions } from './run.ts'
 
@@ -74,9 +74,14 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     return new RecordReader(this.#parts.delivery)
   }
 
-  /** Batches of records, the fast way: a batch is processed when the next is asked for. */
-  batches(): AsyncIterableIterator<ConsumerBatch<K, V>, undefined> {
-    return new BatchReader(this.#parts.delivery)
+  /**
+   * Batches of records, the fast way: a batch is processed when the next is asked for. As large as they come, about 1 MiB,
+   * unless they are given limits: so many records, so many bytes.
+   */
+  batches(
+    limits: Partial<BatchLimits> = {}
+  ): AsyncIterableIterator<ConsumerBatch<K, V>, undefined> {
+    return new BatchReader(this.#parts.delivery, limits)
   }
 
   /** Calls `handler` for each record until the consumer is closed, `signal` fires, or a handler rejects. */

@@ -5,7 +5,7 @@
  */
 import type { Delivery, Reader } from './delivery.ts'
 import { invalid } from './options.ts'
-import type { Batch, ConsumerRecord, RecordWalk } from './record.ts'
+import type { Batch, BatchLimits, ConsumerRecord, RecordWalk } from './record.ts'
 
 const ended = { done: true, value: undefined } as const
 
@@ -156,9 +156,13 @@ export class BatchReader<K, V> implements AsyncIterableIterator<Batch<K, V>, und
   #since = Infinity
   #asking = false
   #done = false
+  readonly #limits: BatchLimits | null
 
-  constructor(delivery: Delivery<K, V>) {
+  constructor(delivery: Delivery<K, V>, options: Partial<BatchLimits> = {}) {
+    const { maxRecords = Infinity, maxBytes = Infinity } = options
+    if (!(maxRecords >= 1 && maxBytes >= 1)) throw invalid('maxRecords and maxBytes are at least 1')
     this.#delivery = delivery
+    this.#limits = maxRecords < Infinity || maxBytes < Infinity ? { maxRecords, maxBytes } : null
   }
 
   inHandSince(): number {
@@ -200,8 +204,11 @@ export class BatchReader<K, V> implements AsyncIterableIterator<Batch<K, V>, und
         return ended
       }
       const playhead = batch.playhead
+      const whole = batch
+      if (this.#limits !== null) batch = whole.head(this.#limits)
       playhead.handOut()
       playhead.position = batch.nextOffset
+      if (batch !== whole) delivery.park(whole)
       this.#batch = batch
       this.#since = delivery.env.clock.monotonic()
       delivery.handedOut(this.#since)

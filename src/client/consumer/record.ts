@@ -147,6 +147,23 @@ export interface ConsumerBatch<K = Buffer, V = Buffer> extends Iterable<Consumer
   commit(metadata?: string): Promise<void>
 }
 
+/** How much of a partition `batches` gives at a time. */
+export interface BatchLimits {
+  /** At most so many records. */
+  readonly maxRecords: number
+  /** At most so many bytes of keys and values; a record with more comes alone. */
+  readonly maxBytes: number
+}
+
+function advances(cursor: RecordCursor): boolean {
+  try {
+    return cursor.advance()
+  } catch (error) {
+    if (!(error instanceof PlayheadError)) throw error
+    return false
+  }
+}
+
 /** A batch with what the consumer itself has to know of it. */
 export class Batch<K = Buffer, V = Buffer> implements ConsumerBatch<K, V> {
   readonly topic: string
@@ -185,6 +202,34 @@ export class Batch<K = Buffer, V = Buffer> implements ConsumerBatch<K, V> {
     const { position } = playhead
     const sources = this.#sources.filter(source => source.lastOffset >= position)
     return new Batch(playhead, sources, position, this.nextOffset)
+  }
+
+  /**
+   * Its first records: at most so many, and no more once their keys and values have so many bytes. Itself where all of
+   * it is within that, or cannot be read to its end, as whoever iterates it is to be told.
+   */
+  head({ maxRecords, maxBytes }: BatchLimits): Batch<K, V> {
+    if (this.maxRecords <= maxRecords && this.#payloadBytes() <= maxBytes) return this
+    let records = 0
+    let bytes = 0
+    for (const [i, source] of this.#sources.entries()) {
+      const cursor = new RecordCursor(source, this.firstOffset)
+      while (advances(cursor)) {
+        if (cursor.offset >= this.nextOffset) return this
+        const size = Math.max(0, cursor.keyLength) + Math.max(0, cursor.valueLength)
+        if (records === maxRecords || (records > 0 && bytes + size > maxBytes)) {
+          const sources = this.#sources.slice(0, i + 1)
+          return new Batch(this.playhead, sources, this.firstOffset, cursor.offset)
+        }
+        records += 1
+        bytes += size
+      }
+    }
+    return this
+  }
+
+  #payloadBytes(): number {
+    return this.#sources.reduce((sum, source) => sum + source.payload.length, 0)
   }
 
   get signal(): AbortSignal {

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
-import { Playhead } from '../../../src/index.ts'
+import { type BatchLimits, Playhead } from '../../../src/index.ts'
 import { DeleteRecords } from '../../../src/protocol/api/delete-records.ts'
 import type { GroupOptions } from '../../../src/client/consumer/options.ts'
 import { string } from '../../../src/client/serde.ts'
@@ -225,6 +225,47 @@ export function readingStories(bootstrap: Bootstrap): void {
     await consumer.close()
     await producer.close()
   })
+
+  story(
+    'batches are as large as they may be, in records and in bytes, and none is lost between them',
+    async scene => {
+      const { kafka, topic, fill, alone } = scene
+      await fill(100)
+      const packed = kafka.producer({ compression: 'gzip' })
+      const large = Array.from({ length: 100 }, (_, i) => ({
+        partition: 0,
+        value: `${100 + i}`.repeat(10)
+      }))
+      await packed.sendMany(topic, large)
+      const all: Partial<BatchLimits>[] = [
+        { maxRecords: 7 },
+        { maxBytes: 100 },
+        { maxRecords: 9, maxBytes: 50 },
+        {}
+      ]
+      for (const limits of all) {
+        const consumer = alone()
+        const seen: number[] = []
+        for await (const batch of consumer.batches(limits)) {
+          const records = [...batch]
+          const bytes = records.reduce((sum, { value }) => sum + (value?.length ?? 0), 0)
+          assert.ok(records.length > 0 && records.length <= (limits.maxRecords ?? Infinity))
+          assert.ok(bytes <= (limits.maxBytes ?? Infinity))
+          assert.equal(records[0]?.offset, batch.firstOffset)
+          assert.equal((records.at(-1)?.offset ?? 0) + 1, batch.nextOffset)
+          assert.equal(consumer.position(batch), batch.nextOffset)
+          seen.push(...offsetsOf(records))
+          if (seen.length >= 200) break
+        }
+        assert.deepEqual(
+          seen,
+          Array.from({ length: 200 }, (_, i) => i)
+        )
+        await consumer.close()
+      }
+      await packed.close()
+    }
+  )
 
   story(
     'onRecord sees each record before it is handed out, once',
