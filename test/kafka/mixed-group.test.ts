@@ -4,7 +4,7 @@
  *
  *   PLAYHEAD_CHURN_SECONDS=120 npm run test:kafka -- mixed-group
  *
- * does it for two minutes, with all assignors in turn, on three brokers of which the group's coordinator is killed too.
+ * does it for two minutes, with KIP-848 and all assignors in turn, on three brokers of which the group's coordinator is killed too.
  */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
@@ -29,7 +29,15 @@ let admin: Admin
 
 before(async () => {
   if (thorough) {
-    const extra = { 'broker.session.timeout.ms': '3000', 'broker.heartbeat.interval.ms': '500' }
+    // A broker or member that is gone is missed after some seconds.
+    const extra = {
+      'broker.session.timeout.ms': '3000',
+      'broker.heartbeat.interval.ms': '500',
+      'group.consumer.session.timeout.ms': `${sessionTimeoutMs}`,
+      'group.consumer.min.session.timeout.ms': `${sessionTimeoutMs}`,
+      'group.consumer.heartbeat.interval.ms': '500',
+      'group.consumer.min.heartbeat.interval.ms': '500'
+    }
     cluster = own = await kafka.startOwn({ brokers: 3, extra })
   }
   client = new Playhead({ bootstrap: cluster.bootstrap, clientId: 'mixed-group' })
@@ -41,7 +49,7 @@ after(async () => {
   await own?.down()
 })
 
-type Assignor = keyof typeof javaAssignors
+type Assignor = keyof typeof javaAssignors | 'KIP-848'
 
 /** A group of both, and who is in it. */
 class Churn {
@@ -62,8 +70,9 @@ class Churn {
       group: this.group,
       topic: this.topic,
       sessionTimeoutMs,
-      protocol: 'classic',
-      assignors: [assignor]
+      ...(assignor === 'KIP-848'
+        ? { protocol: 'consumer' }
+        : { protocol: 'classic', assignors: [assignor] })
     })
   }
 
@@ -185,7 +194,7 @@ const usual = [
 const happenings = [...usual, ...(thorough ? (['the coordinator is killed'] as const) : [])]
 
 const assignors: readonly Assignor[] = thorough
-  ? ['cooperative-sticky', 'sticky', 'range', 'roundrobin']
+  ? ['KIP-848', 'cooperative-sticky', 'sticky', 'range', 'roundrobin']
   : ['cooperative-sticky']
 
 for (const assignor of assignors) {

@@ -56,47 +56,49 @@ test('W1, W2, W5: each owner goes on at the target, without gap, and commits bel
   assert.equal(readings.flatMap(r => r.errors).length, 0)
 })
 
-test('W8 two callers: one wins each partition, both are told which, and it is where the group is', async t => {
-  const s = await stage.scene(4, 200)
-  t.after(() => s[Symbol.asyncDispose]())
-  const readings = [s.join({ rewindCheckMs: 50 }), s.join({ rewindCheckMs: 50 })]
-  await s.settled(4, 200)
-  const other = new Playhead({ bootstrap: own.bootstrap, clientId: 'other', logLevel: 'error' })
-  t.after(() => other.close())
-  let contested = 0
-  for (let round = 0; round < 20; round++) {
-    const plans = [
-      await stage.admin.planRewind(s.group, { to: { offset: 40 } }),
-      await other.admin().planRewind(s.group, { to: { offset: 80 } })
-    ]
-    const results = await Promise.all(
-      plans.map((plan, i) =>
-        (i === 0 ? stage.admin : other.admin()).rewind(plan).catch((error: unknown) => {
-          assert.ok(error instanceof RewindError, String(error))
-          return error.result
-        })
-      )
-    )
+for (const protocol of ['consumer', 'classic'] as const) {
+  test(`W8 two callers, ${protocol}: one wins each partition, both are told which, and it is where the group is`, async t => {
+    const s = await stage.scene(4, 200)
+    t.after(() => s[Symbol.asyncDispose]())
+    const readings = [1, 2].map(() => s.join({ protocol, rewindCheckMs: 50 }))
     await s.settled(4, 200)
-    const [a, b] = results
-    assert.ok(a && b && a.id !== b.id)
-    const winner = a.id > b.id ? a : b
-    const loser = a.id > b.id ? b : a
-    for (const { state } of winner.partitions) assert.equal(state, 'applied')
-    for (const { state, by } of loser.partitions) {
-      // Applied, and rewound again, or overtaken.
-      if (state === 'superseded') contested++
-      assert.ok(state === 'applied' || by === winner.id)
+    const other = new Playhead({ bootstrap: own.bootstrap, clientId: 'other', logLevel: 'error' })
+    t.after(() => other.close())
+    let contested = 0
+    for (let round = 0; round < 20; round++) {
+      const plans = [
+        await stage.admin.planRewind(s.group, { to: { offset: 40 } }),
+        await other.admin().planRewind(s.group, { to: { offset: 80 } })
+      ]
+      const results = await Promise.all(
+        plans.map((plan, i) =>
+          (i === 0 ? stage.admin : other.admin()).rewind(plan).catch((error: unknown) => {
+            assert.ok(error instanceof RewindError, String(error))
+            return error.result
+          })
+        )
+      )
+      await s.settled(4, 200)
+      const [a, b] = results
+      assert.ok(a && b && a.id !== b.id)
+      const winner = a.id > b.id ? a : b
+      const loser = a.id > b.id ? b : a
+      for (const { state } of winner.partitions) assert.equal(state, 'applied')
+      for (const { state, by } of loser.partitions) {
+        // Applied, and rewound again, or overtaken.
+        if (state === 'superseded') contested++
+        assert.ok(state === 'applied' || by === winner.id)
+      }
+      for (let partition = 0; partition < 4; partition++) {
+        const target = winner.partitions[partition]?.to ?? -1
+        const since = readings.flatMap(r => r.since(partition, winner.id))
+        assert.deepEqual(since, range(target, 200), `partition ${partition} of round ${round}`)
+      }
     }
-    for (let partition = 0; partition < 4; partition++) {
-      const target = winner.partitions[partition]?.to ?? -1
-      const since = readings.flatMap(r => r.since(partition, winner.id))
-      assert.deepEqual(since, range(target, 200), `partition ${partition} of round ${round}`)
-    }
-  }
-  t.diagnostic(`${contested} of 80 partitions were contested`)
-  assert.ok(contested > 0)
-})
+    t.diagnostic(`${contested} of 80 partitions were contested`)
+    assert.ok(contested > 0)
+  })
+}
 
 test('W11: rewinds while members come and go hold for whoever owns the partitions then', async t => {
   const s = await stage.scene(4, 300)

@@ -12,7 +12,8 @@ export interface JavaOrder {
   readonly topic: string
   /** For its history. */
   readonly file: string
-  readonly assignor?: keyof typeof javaAssignors | undefined
+  /** Of a classic group; undefined: its default. 'KIP-848': the group is one of these. */
+  readonly assignor?: keyof typeof javaAssignors | 'KIP-848' | undefined
   /** As Kafka's consumers take them, beside the usual. */
   readonly properties?: Readonly<Record<string, string>>
 }
@@ -55,7 +56,6 @@ export class JavaMembers {
   start({ name, bootstrap, group, topic, file, assignor, properties = {} }: JavaOrder): void {
     appendFileSync(file, '')
     this.#running.add(name)
-    const strategy = assignor && `org.apache.kafka.clients.consumer.${javaAssignors[assignor]}`
     this.#tell({
       start: name,
       topic,
@@ -63,14 +63,11 @@ export class JavaMembers {
       properties: {
         'bootstrap.servers': bootstrap.join(','),
         'group.id': group,
-        'group.protocol': 'classic',
         'auto.offset.reset': 'earliest',
         'enable.auto.commit': 'false',
         'isolation.level': 'read_committed',
-        'heartbeat.interval.ms': '300',
-        'session.timeout.ms': '6000',
         'reconnect.backoff.max.ms': '500',
-        ...(strategy && { 'partition.assignment.strategy': strategy }),
+        ...protocolOf(assignor),
         ...properties
       }
     })
@@ -99,5 +96,17 @@ export class JavaMembers {
 
   #tell(order: object): void {
     this.#child.stdin?.write(`${JSON.stringify(order)}\n`)
+  }
+}
+
+function protocolOf(assignor: JavaOrder['assignor']): Readonly<Record<string, string>> {
+  if (assignor === 'KIP-848') return { 'group.protocol': 'consumer' }
+  return {
+    'group.protocol': 'classic',
+    'heartbeat.interval.ms': '300',
+    'session.timeout.ms': '6000',
+    ...(assignor && {
+      'partition.assignment.strategy': `org.apache.kafka.clients.consumer.${javaAssignors[assignor]}`
+    })
   }
 }
