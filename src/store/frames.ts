@@ -34,23 +34,38 @@ export function frame(pieces: readonly Uint8Array[], cpu: Pick<Cpu, 'crc32c'>): 
   return [sum.head(), ...pieces]
 }
 
-/** A transaction's frame. */
+/** Values shorter than this are copied: a piece of its own costs the system's call more. */
+const byReferenceBytes = 1024
+
+/** A transaction's frame. Large values are pieces by themselves, all that is small lies in one buffer between them. */
 export function frameOf(changes: readonly Change[], cpu: Pick<Cpu, 'crc32c'>): Uint8Array[] {
   const sum = new Sum(cpu)
-  const pieces: Uint8Array[] = [emptyPiece]
+  const small = Buffer.allocUnsafe(frameHeadBytes + smallBytesOf(changes))
+  const pieces: Uint8Array[] = []
+  let cut = 0
+  let summed = frameHeadBytes
+  let at = frameHeadBytes
   for (const change of changes) {
-    const start = encodeStart(change)
-    pieces.push(start)
-    sum.add(start)
+    at = encodeStart(change, small, at)
     if (!('put' in change)) continue
-    pieces.push(change.value)
-    sum.add(change.value, change.known)
+    const { value, known } = change
+    if (value.length < byReferenceBytes) {
+      small.set(value, at)
+      at += value.length
+      continue
+    }
+    sum.add(small.subarray(summed, at))
+    sum.add(value, known)
+    pieces.push(small.subarray(cut, at), value)
+    summed = cut = at
   }
-  pieces[0] = sum.head()
+  if (at > cut) {
+    sum.add(small.subarray(summed, at))
+    pieces.push(small.subarray(cut, at))
+  }
+  sum.head().copy(small)
   return pieces
 }
-
-const emptyPiece = new Uint8Array(0)
 
 /** Length and checksum of a frame's payload, piece by piece. */
 class Sum {
@@ -119,25 +134,36 @@ export function windowOn(file: Pick<File, 'size' | 'read'>): Pick<File, 'size' |
 
 const operation = { put: 1, delete: 2, deleteRange: 3 } as const
 
-/** One change as it lies in a frame; a put is followed by its value. */
-function encodeStart(change: Change): Uint8Array {
+/** Of a change without a large value. */
+function smallBytesOf(changes: readonly Change[]): number {
+  let bytes = 0
+  for (const change of changes) {
+    if ('put' in change) {
+      bytes += 7 + change.put.length
+      if (change.value.length < byReferenceBytes) bytes += change.value.length
+    } else if ('delete' in change) bytes += 5 + change.delete.length
+    else bytes += 5 + change.deleteFrom.length + change.to.length
+  }
+  return bytes
+}
+
+/** Writes one change as it lies in a frame, at `at`; a put is followed by its value. Returns where it ends. */
+function encodeStart(change: Change, bytes: Buffer, at: number): number {
   if ('put' in change) {
-    const start = Buffer.allocUnsafe(7 + change.put.length)
-    start[0] = operation.put
-    start.writeUInt16BE(change.put.length, 1)
-    start.writeUInt32BE(change.value.length, 3)
-    start.set(change.put, 7)
-    return start
+    bytes[at] = operation.put
+    bytes.writeUInt16BE(change.put.length, at + 1)
+    bytes.writeUInt32BE(change.value.length, at + 3)
+    bytes.set(change.put, at + 7)
+    return at + 7 + change.put.length
   }
   const first = 'delete' in change ? change.delete : change.deleteFrom
   const second = 'delete' in change ? undefined : change.to
-  const bytes = Buffer.allocUnsafe(5 + first.length + (second?.length ?? 0))
-  bytes[0] = second === undefined ? operation.delete : operation.deleteRange
-  bytes.writeUInt16BE(first.length, 1)
-  bytes.writeUInt16BE(second?.length ?? 0, 3)
-  bytes.set(first, 5)
-  if (second !== undefined) bytes.set(second, 5 + first.length)
-  return bytes
+  bytes[at] = second === undefined ? operation.delete : operation.deleteRange
+  bytes.writeUInt16BE(first.length, at + 1)
+  bytes.writeUInt16BE(second?.length ?? 0, at + 3)
+  bytes.set(first, at + 5)
+  if (second !== undefined) bytes.set(second, at + 5 + first.length)
+  return at + 5 + first.length + (second?.length ?? 0)
 }
 
 export interface ChangeReader {

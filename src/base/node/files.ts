@@ -12,13 +12,20 @@ import {
   readSync,
   renameSync,
   rmSync,
-  writeFileSync
+  writeFileSync,
+  writevSync
 } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { PlayheadError } from '../error.ts'
 import type { File, Files } from '../files.ts'
 
 const newMemory = (bytes: number) => Buffer.allocUnsafe(bytes)
+/**
+ * Up to so much is written by the calling thread: it goes into the system's memory in less time than it takes to hand the
+ * work to another thread and hear of its end (48 KB: 0.02 against 0.2 ms). What makes it durable is always elsewhere.
+ */
+const writtenAtOnceBytes = 64 * 1024
+
 const lockName = 'lock'
 
 /** Opens the directory, makes it when it isn't there. Throws STORAGE_FAILED when it is not to be had. */
@@ -67,10 +74,13 @@ class NodeFile implements File {
 
   async #appendAll(buffers: Uint8Array[]): Promise<void> {
     let left = buffers
+    const isSmall = bytesOf(buffers) <= writtenAtOnceBytes
     while (left.length > 0) {
-      const { bytesWritten } = await this.#handle.writev(left)
-      this.#size += bytesWritten
-      left = behind(left, bytesWritten)
+      const written = isSmall
+        ? writevSync(this.#handle.fd, left)
+        : (await this.#handle.writev(left)).bytesWritten
+      this.#size += written
+      left = behind(left, written)
     }
   }
 
@@ -97,6 +107,12 @@ class NodeFile implements File {
   close(): Promise<void> {
     return this.#handle.close()
   }
+}
+
+function bytesOf(buffers: readonly Uint8Array[]): number {
+  let bytes = 0
+  for (const { length } of buffers) bytes += length
+  return bytes
 }
 
 /** What is left of `buffers` after the first `count` bytes. */
