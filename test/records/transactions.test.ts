@@ -89,6 +89,43 @@ test('an answer that begins in the middle of an aborted transaction drops its re
   )
 })
 
+test('a marker that comes first, before what it could end, or one of a transaction without records, ends nothing else', () => {
+  // Of a transaction whose records were compacted away, or that had none here.
+  assert.deepEqual(committed([['abort', 1], 1, ['commit', 1], 2], []), [1, 3])
+  assert.deepEqual(committed([['commit', 2], ['abort', 1], 0, ['abort', 2], 0], null), [2, 4])
+  const again = [{ producerId: 1n, firstOffset: 1 }]
+  assert.deepEqual(committed([['abort', 1], 1, 1, ['abort', 1], 1, ['commit', 1]], again), [4])
+})
+
+test('aborted transactions may be listed in any order', () => {
+  const entries: Entry[] = [
+    1,
+    ['abort', 1],
+    1,
+    ['commit', 1],
+    1,
+    ['abort', 1],
+    2,
+    ['abort', 2],
+    1,
+    ['commit', 1]
+  ]
+  const aborted = [
+    { producerId: 2n, firstOffset: 6 },
+    { producerId: 1n, firstOffset: 0 },
+    { producerId: 1n, firstOffset: 4 }
+  ]
+  for (const order of [
+    [0, 1, 2],
+    [2, 1, 0],
+    [1, 2, 0],
+    [2, 0, 1]
+  ]) {
+    const listed = order.flatMap(i => aborted[i] ?? [])
+    assert.deepEqual(committed(entries, listed), [2, 8], `${order.join(' ')}`)
+  }
+})
+
 test('an idempotent batch outside of a transaction is not dropped with its producer’s', () => {
   const transactions = new AbortedTransactions([{ producerId: 1n, firstOffset: 0 }])
   const plain = batchOf([{ value: 'x' }], { producerId: 1n, producerEpoch: 0, baseSequence: 0 })

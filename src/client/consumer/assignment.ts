@@ -13,7 +13,14 @@ import type { Events } from './events.ts'
 import type { TopicIdPartition } from './offsets.ts'
 import type { TopicPartition } from '../partition.ts'
 import { invalid, type Settings } from './options.ts'
-import { nameOf, partitionKey, Playhead, type PlayheadHost, type Start } from './playhead.ts'
+import {
+  nameOf,
+  partitionKey,
+  type Place,
+  Playhead,
+  type PlayheadHost,
+  type Start
+} from './playhead.ts'
 import { zeroTopicId } from './session.ts'
 
 /** How far a consumer is behind in a partition. */
@@ -80,17 +87,22 @@ export class Assignment {
     throw invalid(`${nameOf(tp)} is not assigned to this consumer`)
   }
 
-  /** `start` says, by partition key, where to begin: an offset, or where to look for it. */
-  assign(partitions: readonly TopicIdPartition[], start: (key: string) => Start | number): void {
+  /** `startOf` says, by partition key, where to begin: an offset, or where to look for it. */
+  assign(
+    partitions: readonly TopicIdPartition[],
+    startOf: (key: string) => Start | number | Place
+  ): void {
     const { playheads: host, events } = this.#host
     const assigned: Playhead[] = []
     for (const tp of partitions) {
       this.#remember(tp)
-      const from = start(partitionKey(tp.topic, tp.partition))
-      const playhead = new Playhead(host, tp, typeof from === 'number' ? 'earliest' : from)
+      const start = startOf(partitionKey(tp.topic, tp.partition))
+      const from = typeof start === 'number' ? { offset: start } : start
+      const placed = typeof from === 'object' && 'offset' in from
+      const playhead = new Playhead(host, tp, placed ? 'earliest' : from)
       this.#byKey.set(playhead.key, playhead)
       assigned.push(playhead)
-      if (typeof from === 'number') playhead.place(playhead.epoch, { offset: from })
+      if (placed) playhead.place(playhead.epoch, from)
       else host.locate(playhead)
     }
     events.emit('assigned', { partitions: publicOf(assigned) })

@@ -24,7 +24,7 @@ import {
   invalid,
   settingsOf,
   type SeekTarget,
-  startOf
+  placeOf
 } from './options.ts'
 import { Parts } from './parts.ts'
 import { BatchReader, type PollOptions, PollReader, RecordReader } from './readers.ts'
@@ -138,10 +138,8 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
   seek(to: SeekTarget | readonly SeekTarget[]): void {
     this.#checkOpen()
     const targets = 'topic' in to ? [to] : to
-    const moves = targets.map(tp => [this.#parts.assignment.need(tp), startOf(tp.offset)] as const)
-    for (const [playhead, start] of moves) {
-      playhead.jump(typeof start === 'number' ? { offset: start } : start, 'seek')
-    }
+    const moves = targets.map(tp => [this.#parts.assignment.need(tp), placeOf(tp)] as const)
+    for (const [playhead, place] of moves) playhead.jump(place, 'seek')
   }
 
   /**

@@ -3,13 +3,13 @@ import { PlayheadError } from '../../base/error.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import { sleep } from '../../rpc/retry.ts'
 import type { TopicIdPartition } from './offsets.ts'
-import { type SeekTarget, startOf } from './options.ts'
-import { partitionKey, type Start } from './playhead.ts'
+import { type SeekTarget, placeOf } from './options.ts'
+import { partitionKey, type Place, type Start } from './playhead.ts'
 
 export interface ManualAssignment {
   readonly partitions: readonly TopicIdPartition[]
   /** Where to start, by partition key. */
-  readonly start: (key: string) => Start | number
+  readonly start: (key: string) => Start | Place
 }
 
 const retryMs = 1_000
@@ -25,12 +25,12 @@ export async function manualAssignment(
   for (const { topic } of assign) {
     if (!ids.has(topic)) ids.set(topic, await topicId(cluster, topic, signal, trouble))
   }
-  const starts = new Map(assign.map(tp => [partitionKey(tp.topic, tp.partition), tp.offset]))
+  const places = new Map(assign.map(tp => [partitionKey(tp.topic, tp.partition), placeOf(tp)]))
   return {
     partitions: assign.map(({ topic, partition }) => {
       return { topic, partition, topicId: ids.get(topic) ?? '' }
     }),
-    start: key => startOf(starts.get(key) ?? 'earliest')
+    start: key => places.get(key) ?? 'earliest'
   }
 }
 

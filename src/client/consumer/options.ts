@@ -28,6 +28,11 @@ export type StartFrom =
 export interface SeekTarget extends TopicPartition {
   /** An offset, or where to look for one. */
   readonly offset: number | Exclude<StartFrom, 'none'>
+  /**
+   * The leader epoch of the record before `offset`, where it was kept with it: then a log that was cut below meanwhile is
+   * noticed (KIP-320). Default: unknown.
+   */
+  readonly leaderEpoch?: number
 }
 
 /** How a group shares out its partitions. */
@@ -308,8 +313,15 @@ export function invalid(message: string): PlayheadError {
   return new PlayheadError('INVALID_ARGUMENT', message)
 }
 
+/** Where a target that the application gives leads. Throws INVALID_ARGUMENT. */
+export function placeOf({ offset, leaderEpoch = -1 }: Pick<SeekTarget, 'offset' | 'leaderEpoch'>) {
+  const start = startOf(offset)
+  if (!Number.isInteger(leaderEpoch)) throw invalid(`a leader epoch is an integer`)
+  return typeof start === 'number' ? { offset: start, leaderEpoch } : start
+}
+
 /** Where an offset that the application gives leads. Throws INVALID_ARGUMENT. */
-export function startOf(offset: SeekTarget['offset']): number | Exclude<StartFrom, 'none'> {
+function startOf(offset: SeekTarget['offset']): number | Exclude<StartFrom, 'none'> {
   if (typeof offset !== 'number') {
     checkStartFrom(offset)
     if ((offset as StartFrom) === 'none') throw invalid(`'none' is not an offset`)
