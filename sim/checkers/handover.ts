@@ -23,6 +23,8 @@ interface Stream {
   first: number
   delivered: number
   handled: number
+  /** Where a seek led, until something is delivered; -1: no seek. */
+  sought: number
   /** Its consumer is being closed. */
   closed: boolean
   /** A rewind was applied while a record was in hand. */
@@ -96,6 +98,8 @@ export class HandoverChecker implements Checker {
       case 'seek':
       case 'moved':
         return this.#moved(event, undefined)
+      case 'announced':
+        return this.#announced(event)
       case 'deliver':
         return this.#deliver(event)
       case 'handled':
@@ -174,8 +178,19 @@ export class HandoverChecker implements Checker {
     const member = this.#members.get(event.member)
     const stream = member?.streams.get(event.tp)
     if (stream === undefined) return
-    const overtaken = event.k === 'applied' && stream.delivered > stream.handled
-    member?.streams.set(event.tp, { ...nothing, id, overtaken: overtaken || stream.overtaken })
+    const overtaken =
+      stream.overtaken || (event.k === 'applied' && stream.delivered > stream.handled)
+    const sought = event.k === 'seek' ? event.to : -1
+    member?.streams.set(event.tp, { ...nothing, id, sought, overtaken })
+  }
+
+  #announced(event: Of<'announced'>): void {
+    for (const tp of event.tps) {
+      const stream = this.#stream(event.member, tp)
+      if (stream?.id !== event.id || stream.first < 0) continue
+      const what = `${event.member} was told of ${event.id} once ${tp}@${stream.first} had come from it`
+      throw new Violation('W14', what, event)
+    }
   }
 
   #deliver(event: Of<'deliver'>): void {
@@ -258,13 +273,15 @@ export class HandoverChecker implements Checker {
     }
   }
 
-  /** G4: by a member that got something since the rewind which the commit carries. */
+  /** G4: by a member that got something since the rewind which the commit carries, or that went elsewhere since. */
   #isHandled(event: Of<'commit.applied'>): void {
     const { tp, offset, rewindId } = event
     const member = this.#members.get(event.member)
     const stream = member?.streams.get(tp)
-    if (stream === undefined || stream.id !== rewindId || stream.first < 0) return
+    if (stream === undefined) return
     const handled = member?.handled.get(`${tp} ${rewindId}`) ?? -1
+    const sought = handled >= 0 && stream.first < 0 && stream.sought === offset
+    if (!sought && (stream.id !== rewindId || stream.first < 0)) return
     this.#missed(this.#gaps.pass(tp, Math.max(stream.first, handled + 1), offset, event))
   }
 
@@ -328,6 +345,7 @@ const nothing: Stream = {
   first: -1,
   delivered: -1,
   handled: -1,
+  sought: -1,
   closed: false,
   overtaken: false,
   floor: undefined

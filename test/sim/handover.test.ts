@@ -96,6 +96,18 @@ breaks(
   ]
 )
 breaks(
+  'G4',
+  'a seek is committed as if all before it were handled',
+  [...mine, ...got(0), ...commit(1), final(3), seek(5), ...commit(5)],
+  [...mine, ...got(0), ...commit(1), final(3), seek(5), ...got(5), ...commit(6)]
+)
+breaks(
+  'W14',
+  'the application hears of a rewind after the first record from it',
+  [...mine, ...got(3), ...got(0, r1), told()],
+  [...mine, ...got(3), told(), ...got(0, r1)]
+)
+breaks(
   'G3',
   'a commit by whom another has replaced',
   [...mine, owns('m'), join('o'), owns('o'), ...commit(1)],
@@ -174,4 +186,12 @@ function silent(): Happening {
 
 function fired(): Happening {
   return handled(3, true)
+}
+
+function seek(to: number): Happening {
+  return { k: 'seek', member: 'm', tp, to }
+}
+
+function told(): Happening {
+  return { k: 'announced', member: 'm', id: r1, tps: [tp] }
 }
