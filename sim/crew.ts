@@ -5,7 +5,8 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { performance } from 'node:perf_hooks'
 import { drawPlan } from './plan/draw.ts'
-import type { Plan, WorldName } from './plan/plan.ts'
+import { missedMarks, requiredMarks } from './marks.ts'
+import { type Plan, type WorldName, worldNames } from './plan/plan.ts'
 import { commit, report } from './report.ts'
 import { simpler } from './plan/shrink.ts'
 import type { Outcome } from './run.ts'
@@ -91,7 +92,16 @@ export async function crew(options: CrewOptions): Promise<boolean> {
     say(campaign.text)
   }
   if (failed !== undefined) await explain(failed, options.shrink)
-  return failures.length === 0
+  return failures.length === 0 && sawAll(options, totals)
+}
+
+/** A run that is long enough, in all worlds, has come by all that the rules are to be tested by. */
+function sawAll({ minutes = 0, worlds }: CrewOptions, totals: Totals): boolean {
+  if (minutes < 10 || worldNames.some(world => !worlds.includes(world))) return true
+  const missed = missedMarks(new Set(totals.marks.keys()))
+  say(`${requiredMarks.length - missed.length} of ${requiredMarks.length} required marks hit`)
+  for (const mark of missed) say(`NEVER HIT  ${mark}`)
+  return missed.length === 0
 }
 
 interface Failure {

@@ -3,6 +3,7 @@
  * npm run sim -- --minutes 10                  new seeds on all processors, until the first rule that does not hold
  * npm run sim -- --runs 100 --base 0x10        so many seeds, from a base
  * npm run sim -- --plan sim/seeds/x.json       a plan that was kept
+ * npm run sim -- --kept                        all plans that were kept
  *
  *   --world log,groups     only plans of these worlds
  *   --twice                each seed twice: the hashes of their traces must be equal
@@ -17,6 +18,7 @@
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { crew, type CrewOptions } from './crew.ts'
+import { playKept } from './kept.ts'
 import { drawPlan } from './plan/draw.ts'
 import { type Plan, type WorldName, worldNames } from './plan/plan.ts'
 import { report, told } from './report.ts'
@@ -30,6 +32,7 @@ const { values: options } = parseArgs({
   options: {
     seed: { type: 'string' },
     plan: { type: 'string' },
+    kept: { type: 'boolean', default: false },
     minutes: { type: 'string' },
     runs: { type: 'string' },
     base: { type: 'string' },
@@ -53,6 +56,9 @@ const worlds = (options.world?.split(',') ?? usual).map(name => {
 if (options.seed !== undefined) await one(drawPlan(BigInt(options.seed), worlds))
 else if (options.plan !== undefined) {
   await one((JSON.parse(readFileSync(options.plan, 'utf8')) as { plan: Plan }).plan)
+} else if (options.kept) {
+  forbidGlobals()
+  process.exitCode = (await playKept(line => void process.stdout.write(`${line}\n`))) ? 0 : 1
 } else await many()
 
 /** A single run, in this process. */

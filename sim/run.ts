@@ -19,6 +19,7 @@ import { LogChecker } from './checkers/log.ts'
 import { OrderChecker } from './checkers/order.ts'
 import { RewindChecker } from './checkers/rewind.ts'
 import { TransactionChecker } from './checkers/transactions.ts'
+import { Witness } from './checkers/witness.ts'
 import { type Happened, Violation } from './history/events.ts'
 import { brokerDoes, playActions } from './nemesis.ts'
 import type { Plan } from './plan/plan.ts'
@@ -66,9 +67,10 @@ export async function run(plan: Plan, options: RunOptions = {}): Promise<Outcome
     new TransactionChecker(),
     new CoverageChecker(),
     new HandoverChecker(),
-    liveness
+    liveness,
+    new Witness(name => world.mark(name))
   ]
-  const world = new World({ seed, faults: plan.wire, checkers, ...options })
+  const world: World = new World({ seed, faults: plan.wire, checkers, ...options })
   const stage: Stage = {
     world,
     plan,

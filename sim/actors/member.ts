@@ -109,7 +109,12 @@ class Membership {
     } catch (error) {
       if (!(error instanceof PlayheadError) && !(error instanceof HandlerError)) throw error
       this.#troubled = true
-      world.mark(`reading ends: ${error instanceof PlayheadError ? error.code : 'handler'}`)
+      const why = error instanceof PlayheadError ? error.code : 'handler'
+      world.mark(`reading ends: ${why}`)
+      // A transaction that fails ends it, too.
+      if (this.#plan.mode !== 'transact' && this.#closing === undefined) {
+        world.saw(this.#process, { k: 'ended', member: this.#name, why })
+      }
     }
     await this.#close()
     await mustSettle(this.#stage, this.#process, 'cluster.close', closeMs, () =>

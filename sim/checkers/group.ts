@@ -15,6 +15,9 @@ interface Member {
   heardAt: number
 }
 
+/** By what reading may end: what is transient goes by. */
+const reasons: ReadonlySet<string> = new Set(['handler', 'CLOSED', 'FENCED'])
+
 export class GroupChecker implements Checker {
   readonly #members = new Map<string, Member>()
   readonly #generations = new Map<string, number>()
@@ -56,6 +59,9 @@ export class GroupChecker implements Checker {
         return this.#handled(event)
       case 'group.gen':
         return this.#generation(event)
+      case 'ended':
+        if (reasons.has(event.why)) return
+        throw new Violation('G11', `${event.member} ended reading by ${event.why}`, event)
       default:
     }
   }

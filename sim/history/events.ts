@@ -89,6 +89,8 @@ export type Happening =
       readonly from?: number
       readonly to: number
     }
+  /** The consumer ended reading by an error, though nobody closed it. */
+  | { readonly k: 'ended'; readonly member: string; readonly why: string }
   /** The position, as the consumer says, with all before it processed or passed over. */
   | { readonly k: 'stands'; readonly member: string; readonly tp: Tp; readonly to: number }
   /** What came from here on is asked for again: a transaction with it was aborted. */

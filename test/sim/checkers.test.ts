@@ -266,6 +266,13 @@ breaks(
   [...start, join('o'), { k: 'revoked', member: 'm', tps: [tp] }, assigned('o')]
 )
 breaks(
+  'G11',
+  'what is transient ends reading',
+  group,
+  [...start, { k: 'ended', member: 'm', why: 'UNKNOWN_PARTITION' }],
+  [...start, { k: 'ended', member: 'm', why: 'handler' }]
+)
+breaks(
   'G12',
   'a member out of touch for its whole session gets a record',
   group,

@@ -1,10 +1,11 @@
 /** Whole runs: a seed is a run, on every Node; and plans that once broke a rule are played again. */
 
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
+import { keptPlans } from '../../sim/kept.ts'
+import { requiredMarks } from '../../sim/marks.ts'
 import { drawPlan } from '../../sim/plan/draw.ts'
-import { type Plan, worldNames } from '../../sim/plan/plan.ts'
+import { worldNames } from '../../sim/plan/plan.ts'
 import { run } from '../../sim/run.ts'
 
 test('the same seed gives the same history', async () => {
@@ -21,14 +22,14 @@ test('a plan survives being written down', () => {
   assert.deepEqual(JSON.parse(JSON.stringify(plan)), plan)
 })
 
-const seeds = 'sim/seeds'
-for (const file of readdirSync(seeds).filter(name => name.endsWith('.json'))) {
-  const { plan, message } = JSON.parse(readFileSync(`${seeds}/${file}`, 'utf8')) as {
-    plan: Plan
-    message: string
-  }
-  test(`${file}: never again: ${message}`, async () => {
+for (const { file, bug, plan } of keptPlans()) {
+  test(`${file}: never again: ${bug}`, async () => {
     const { violation } = await run(plan)
     assert.equal(violation, undefined, violation?.message)
   })
 }
+
+test('a long run has at least sixty marks to come by, each once in the list', () => {
+  assert.ok(requiredMarks.length >= 60)
+  assert.equal(new Set(requiredMarks).size, requiredMarks.length)
+})

@@ -318,12 +318,17 @@ export class Group {
       try {
         return await attempt()
       } catch (error) {
-        if (!(error instanceof PlayheadError) || !error.retriable || closing.aborted) throw error
+        if (!(error instanceof PlayheadError) || closing.aborted || !isPassing(error)) throw error
         cluster.env.log.warn('the cluster cannot be reached', { error: error.message })
         await sleep(cluster.env.clock, retryMs, [closing])
       }
     }
   }
+}
+
+/** Only questions are asked before a group is joined: one whose answer was lost is simply asked again. */
+function isPassing({ code, retriable }: PlayheadError): boolean {
+  return retriable || code === 'CONNECTION_LOST' || code === 'TIMED_OUT'
 }
 
 /** As RegisterConsumer numbers it; a time is looked up on this side. */

@@ -253,7 +253,11 @@ export class Positions {
       this.locate(playhead)
       return true
     }
-    const final = answer?.code === 'AUTHORIZATION_FAILED' || answer?.code === 'UNKNOWN_PARTITION'
+    const unknown = answer?.code === 'UNKNOWN_PARTITION'
+    // The group gives out a partition as soon as there is one; brokers and we may hear of it later.
+    if (unknown) this.#host.cluster.stale(`${nameOf(playhead)} is not known yet`)
+    const inGroup = this.#host.settings.group !== null
+    const final = answer?.code === 'AUTHORIZATION_FAILED' || (unknown && !inGroup)
     if (answer === undefined || !final) return false
     this.#giveUp([search], answer)
     return true
