@@ -17,6 +17,8 @@ export class LedMember {
   readonly group: string
   readonly wire: Wire
   readonly beats: Wire
+  /** With every registration. */
+  wishes: Wishes = {}
   memberId = ''
   generation = -1
   /** topic:partition → where it starts. */
@@ -49,6 +51,7 @@ export class LedMember {
       registerTimeoutMs: 5_000,
       topics: ['t'],
       kept: kept && [...byTopic].map(([topicId, partitions]) => ({ topicId, partitions })),
+      ...this.wishes,
       ...wishes
     })
     if (answer.errorCode === 0) {
@@ -106,6 +109,12 @@ export class LedMember {
       generationId
     })
     return kafkaErrorName(errorCode)
+  }
+
+  /** Ends both connections at once, and hard. */
+  abort(): void {
+    this.wire.abort()
+    this.beats.abort()
   }
 
   async close(): Promise<void> {
