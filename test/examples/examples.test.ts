@@ -52,6 +52,18 @@ describe('examples', () => {
     assert.deepEqual(await linesOf('pipeline'), ['ann owes 250 cents', 'ann owes 100 cents'])
   })
 
+  it('handlers: one that fails is called again, and what fails for good is a dead letter', async () => {
+    assert.deepEqual(await linesOf('handlers'), [
+      'bad is a dead letter: Error: this will never do',
+      'good is handled, at attempt 1',
+      'shaky is handled, at attempt 3'
+    ])
+  })
+
+  it('own offsets: each life goes on where the last one was', async () => {
+    assert.deepEqual(await linesOf('own-offsets'), ['from 0 to 3', 'from 3 to 5', 'the sum is 15'])
+  })
+
   it('faults: a broker fails in just this way, and each record is written once', async () => {
     assert.deepEqual(await linesOf('faults'), ['a is at 0', 'b is at 1', 'c is at 2'])
   })
