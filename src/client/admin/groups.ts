@@ -68,7 +68,7 @@ export async function describeGroups(
   const modern = (await cluster.supports(ConsumerGroupDescribe))
     ? await describeConsumerGroups(cluster, groups, options)
     : groups.map(unknown)
-  const rest = groups.filter((_, i) => modern[i]?.error?.code === 'UNKNOWN_GROUP')
+  const rest = groups.filter((_, i) => mayBeClassic(modern[i]?.error))
   const classic = new Map<string, Outcome<ClassicGroupDescription>>()
   const described = rest.length > 0 ? await describeClassicGroups(cluster, rest, options) : []
   rest.forEach((group, i) => {
@@ -84,6 +84,11 @@ export async function describeGroups(
     if (error && error.code !== 'UNKNOWN_GROUP') throw error
     return { group, type: 'classic', state: 'Dead', epoch: -1, assignor: '', members: [] }
   })
+}
+
+/** What a broker says to a question for a group of KIP-848: it has none; or, from 3.7 to 3.9, that this is switched off. */
+function mayBeClassic(error: PlayheadError | null | undefined): boolean {
+  return error?.code === 'UNKNOWN_GROUP' || error?.kafkaError === 'UNSUPPORTED_VERSION'
 }
 
 function fromConsumer(found: ConsumerGroupDescription): GroupDescription {

@@ -195,11 +195,15 @@ export class Group {
       return this.#noAssignorInCommon(error)
     }
     if (this.#protocol !== 'consumer' || !classicAnswers.includes(kafkaError)) return failed(error)
+    const off = kafkaError === 'UNSUPPORTED_VERSION'
     if (settings.protocol !== 'auto') {
-      const why = `${error.message}: if it is a classic group, join it with protocol: 'classic'`
-      return failed(new PlayheadError(error.code, why, { group, kafkaError }))
+      const when = off ? 'the brokers have KIP-848 switched off,' : 'if it is a classic group,'
+      const why = `${error.message}: ${when} join it with protocol: 'classic'`
+      const code = off ? 'UNSUPPORTED_VERSION' : error.code
+      return failed(new PlayheadError(code, why, { group, kafkaError }))
     }
-    cluster.env.log.info(`group '${group}' is a classic group: joining as its member`)
+    const is = off ? 'the brokers have KIP-848 switched off' : `group '${group}' is a classic group`
+    cluster.env.log.info(`${is}: joining as a classic member`)
     this.#joinAgainBy('classic')
   }
 
@@ -337,8 +341,15 @@ function startCode({ startFrom }: Settings): number {
   return startFrom === 'latest' ? 1 : 2
 }
 
-/** What Kafka answers to a KIP-848 member of a group that is classic, and that it will not convert. */
-const classicAnswers: readonly string[] = ['GROUP_ID_NOT_FOUND', 'INCONSISTENT_GROUP_PROTOCOL']
+/**
+ * What Kafka answers to a KIP-848 member of a group that is classic, and that it will not convert; and where the protocol
+ * is switched off, as it is by default from 3.7 to 3.9, although its requests are among those that the broker says it has.
+ */
+const classicAnswers: readonly string[] = [
+  'GROUP_ID_NOT_FOUND',
+  'INCONSISTENT_GROUP_PROTOCOL',
+  'UNSUPPORTED_VERSION'
+]
 
 const requirements = {
   consumer: { api: ConsumerGroupHeartbeat, needs: 'Kafka does from 4.0 on (KIP-848)' },

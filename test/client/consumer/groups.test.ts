@@ -1,6 +1,8 @@
 /** What becomes of a member of a group, whatever the group's protocol: in virtual time, on the embedded broker. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { PlayheadError } from '../../../src/base/error.ts'
+import { describeGroups } from '../../../src/client/admin/groups.ts'
 import type { StallReason } from '../../../src/client/consumer/events.ts'
 import { numbered, VirtualWorld, type Watched } from './virtual.ts'
 
@@ -151,4 +153,22 @@ test("'auto' asks what the group is until it is told, and is KIP-848 where it ma
   await world.clock.runUntil(() => third.consumer.assignment.length === 2)
   assert.equal(third.consumer.protocol, 'consumer')
   await world.end(first, second, third)
+})
+
+test('where brokers say that they have KIP-848 and have it switched off, as Kafka 3.9, groups are classic', async () => {
+  const world = await new VirtualWorld().start({ maxVersions: { ControllerListGroups: -1 } })
+  for (const api of ['ConsumerGroupHeartbeat', 'ConsumerGroupDescribe'] as const) {
+    world.broker.control.on(api, {}, { error: 'UNSUPPORTED_VERSION' })
+  }
+  const member = world.member({ protocol: 'auto' }).read()
+  await world.clock.runUntil(() => member.consumer.assignment.length === 2)
+  assert.equal(member.consumer.protocol, 'classic')
+  const [group] = await world.clock.play(describeGroups(world.cluster, ['g']))
+  assert.deepEqual([group?.type, group?.members.length], ['classic', 1])
+  const insists = world.member({ protocol: 'consumer', group: 'other' }).read()
+  await world.clock.runUntil(() => insists.ended)
+  const { code, message } = insists.failure as PlayheadError
+  assert.equal(code, 'UNSUPPORTED_VERSION')
+  assert.match(message, /switched off, join it with protocol: 'classic'/)
+  await world.end(member, insists)
 })
