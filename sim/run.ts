@@ -31,7 +31,9 @@ import { World } from './world/world.ts'
 /** After the faults: until all works again, and until all is closed. */
 const healMs = 60_000
 /** Whoever has got no further for so long is stuck. */
-const stuckMs = 30_000
+const othersStuckMs = 30_000
+/** A round of a classic group waits for whoever asked in vain: a JoinGroup lost with its broker's power, say. */
+const classicStuckMs = 330_000
 const closeMs = 60_000
 const readMs = 60_000
 
@@ -207,6 +209,7 @@ async function caughtUp(stage: Stage, behind: () => string): Promise<void> {
   // As long as it gets on, it may take its time: a plan may have records fetched one by one.
   for (let before = ''; ; ) {
     let looks = 0
+    const stuckMs = plan.world === 'classic' ? classicStuckMs : othersStuckMs
     await world.run(stuckMs, () => ++looks % 50 === 0 && behind() === '')
     const still = behind()
     if (still === '' || world.violation !== undefined) break

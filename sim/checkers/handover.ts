@@ -60,7 +60,7 @@ export class HandoverChecker implements Checker {
   /** The latest rewind that was asked for, and the latest that a controller has recorded. */
   readonly #asked = new Map<string, RewindId>()
   readonly #recorded = new Map<string, { readonly id: RewindId; readonly since: number }>()
-  /** Requests to commit that are being handled: when each began. */
+  /** Requests to commit that are being handled: when each began; -1: as no member. */
   readonly #trying = new Map<number, number>()
   /** Of the request whose end comes next. */
   #applied: Of<'commit.applied'>[] = []
@@ -130,7 +130,8 @@ export class HandoverChecker implements Checker {
         }
         return
       case 'commit.try':
-        this.#trying.set(event.commit, event.i)
+        // Who commits as no member, for a group that is empty, is let in whoever was told to own what.
+        this.#trying.set(event.commit, event.memberId === '' ? -1 : event.i)
         return
       case 'commit.applied':
         this.#applied.push(event)
@@ -206,7 +207,7 @@ export class HandoverChecker implements Checker {
       throw new Violation('G11', what, event)
     }
     if (stream.id !== rewindId || stream.first < 0) {
-      if (rewindId.endsWith('.')) this.#resumes(event, member)
+      if (rewindId.endsWith('.') && stream.sought < 0) this.#resumes(event, member)
       stream.id = rewindId
       stream.first = offset
       stream.handled = offset - 1

@@ -44,6 +44,7 @@ export class RewindChecker implements Checker {
   readonly #members = new Map<string, Member>()
   /** Who owns what, says the coordinator; where that can't be known, every member counts as an owner. */
   readonly #owners = new Map<string, Map<Tp, string>>()
+  readonly #deleted = new Set<string>()
   readonly #appliedIds = new Map<RewindId, Set<Tp>>()
 
   on(event: Happened): void {
@@ -92,6 +93,9 @@ export class RewindChecker implements Checker {
         return this.#applied(event)
       case 'deliver':
         return this.#deliver(event)
+      case 'topic.deleted':
+        this.#deleted.add(event.topic)
+        return
       case 'reset':
         this.#landed.delete(`${event.group} ${event.tp}`)
         return
@@ -107,6 +111,10 @@ export class RewindChecker implements Checker {
     call.answeredI = event.i
     for (const [w, other] of this.#calls) {
       if (other.id === undefined || other === call || other.group !== call.group) continue
+      // With a topic all that was known of its rewinds is deleted.
+      if (Object.keys(other.to).some(tp => this.#deleted.has(tp.slice(0, tp.lastIndexOf(':'))))) {
+        continue
+      }
       if (other.answeredI < call.calledI && other.id >= event.id) {
         throw new Violation(
           'W8',

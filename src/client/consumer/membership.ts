@@ -251,10 +251,14 @@ export class Membership<State extends MemberView, Event, Fact, Request>
     again()
   }
 
+  /** What is being given up keeps its name until it is: the membership may be lost before, and it with it. */
   #revoke(leases: readonly Lease[]): void {
-    const partitions = this.#naming.release(leases)
-    const released = (): void => this.tell({ on: 'released', leases })
-    this.#host.revoke(partitions).then(released, (error: unknown) => {
+    const partitions = this.#naming.begin(leases)
+    const released = (): void => {
+      this.#naming.end(partitions)
+      this.tell({ on: 'released', leases })
+    }
+    this.#host.revoke([...partitions.values()]).then(released, (error: unknown) => {
       this.#env.log.warn(`group '${this.#host.group}': a revocation was not clean`, {
         error: String(error)
       })
@@ -341,6 +345,25 @@ class Naming {
       if (partition !== undefined) known.push(partition)
     }
     return known
+  }
+
+  /** The same, but the names stay until `end`. */
+  begin(leases: readonly Lease[]): Map<string, TopicIdPartition> {
+    const known = new Map<string, TopicIdPartition>()
+    for (const lease of leases) {
+      const key = leaseKey(lease)
+      this.#waiting.delete(key)
+      const partition = this.#named.get(key)
+      if (partition !== undefined) known.set(key, partition)
+    }
+    return known
+  }
+
+  /** Unless they were given up meanwhile, and came again. */
+  end(begun: ReadonlyMap<string, TopicIdPartition>): void {
+    for (const [key, partition] of begun) {
+      if (this.#named.get(key) === partition) this.#named.delete(key)
+    }
   }
 
   later(env: Env, again: () => void): void {
