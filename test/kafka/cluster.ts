@@ -20,6 +20,8 @@ export interface OwnClusterOptions {
   readonly extra?: Readonly<Record<string, string>>
   /** Adds a listener with PLAIN and SCRAM; see `saslBootstrap`. Default false. */
   readonly sasl?: boolean
+  /** A folder with keystore.pem and truststore.pem: adds listeners with TLS, and OAUTHBEARER to those with SASL. */
+  readonly tls?: string
 }
 
 /** A cluster: its address, and Kafka's own tools pointed at it. */
@@ -47,9 +49,23 @@ export class KafkaCluster {
 export class OwnCluster extends KafkaCluster {
   /** Addresses of the listener with SASL (user alice, password alice-secret). */
   get saslBootstrap(): readonly string[] {
+    return this.#listener(1)
+  }
+
+  /** The listener with TLS, which wants a certificate of its clients. */
+  get tlsBootstrap(): readonly string[] {
+    return this.#listener(3)
+  }
+
+  /** The one with SASL over TLS. */
+  get saslTlsBootstrap(): readonly string[] {
+    return this.#listener(4)
+  }
+
+  #listener(number: number): readonly string[] {
     return this.bootstrap.map(address => {
       const [host, port] = address.split(':')
-      return `${host}:${Number(port) + this.bootstrap.length}`
+      return `${host}:${Number(port) + number * this.bootstrap.length}`
     })
   }
 
@@ -86,7 +102,7 @@ export class OwnCluster extends KafkaCluster {
 class SharedCluster extends KafkaCluster {
   /** Starts a cluster for one test, on free ports, in some five seconds. */
   async startOwn(options: OwnClusterOptions = {}): Promise<OwnCluster> {
-    const { brokers = 1, extra = {}, sasl = false } = options
+    const { brokers = 1, extra = {}, sasl = false, tls = '' } = options
     const name = `own-${process.pid}-${randomBytes(3).toString('hex')}`
     const up = ['up', name, String(brokers), 'free']
     const { stdout } = await execute(given('KAFKA_SCRIPT'), up, {
@@ -95,6 +111,7 @@ class SharedCluster extends KafkaCluster {
         ...process.env,
         KAFKA_OWNER: String(process.pid),
         KAFKA_SASL: sasl ? '1' : '',
+        KAFKA_TLS: tls,
         KAFKA_EXTRA: Object.entries(extra)
           .map(([key, value]) => `${key}=${value}`)
           .join('\n')
@@ -112,6 +129,11 @@ export async function java(file: string, args: readonly string[], input: string)
   const running = execute(given('KAFKA_SCRIPT'), ['java', path, ...args], { maxBuffer: mostOutput })
   running.child.stdin?.end(input)
   return (await running).stdout
+}
+
+/** Runs `kafka-NAME.sh` against whatever its arguments say. */
+export async function kafkaTool(name: string, ...args: string[]): Promise<string> {
+  return await script('tool', name, ...args)
 }
 
 async function script(...args: string[]): Promise<string> {
