@@ -12,7 +12,7 @@ export interface ClusterOptions {
   readonly clientId?: string | undefined
   /** True, or what to verify and to show. Default: no TLS. */
   readonly tls?: TlsOptions | boolean | undefined
-  /** How to authenticate (docs/rpc.md). Default: not at all. */
+  /** How to authenticate (docs/security.md). Default: not at all. */
   readonly sasl?: SaslOptions | undefined
   /** From a call until its answer, finding the broker included, unless the call says. Default 30,000. */
   readonly requestTimeoutMs?: number | undefined

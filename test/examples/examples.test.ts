@@ -4,6 +4,7 @@ import { execFile } from 'node:child_process'
 import { describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { mskIam } from '../../examples/msk-iam.ts'
 import { Broker } from '../../src/broker.ts'
 
 const execute = promisify(execFile)
@@ -70,6 +71,30 @@ describe('examples', () => {
 
   it('rpc: a request to a leader, and one whose handle is looked at later', async () => {
     assert.deepEqual(await linesOf('rpc'), ['the log ends at 0', 'its records are kept by: delete'])
+  })
+
+  it("msk-iam: one message, with the signature that AWS's own library makes of the same", async () => {
+    const said: { readonly [field: string]: string }[] = []
+    const mechanism = mskIam({
+      region: 'eu-central-1',
+      credentials: () => ({
+        accessKeyId: 'AKIDEXAMPLE',
+        secretAccessKey: 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY',
+        sessionToken: 'a/token+with='
+      }),
+      now: () => new Date('2026-11-30T12:00:00Z')
+    })
+    const say = async (bytes: Uint8Array) => {
+      said.push(JSON.parse(String(bytes)) as (typeof said)[number])
+      return Buffer.from('{"request-id":"1"}')
+    }
+    const host = 'b-1.example.kafka.eu-central-1.amazonaws.com'
+    await mechanism.authenticate(say, { host, port: 9098, encrypted: true })
+    assert.equal(said.length, 1)
+    assert.equal(said[0]?.['host'], host)
+    // By @smithy/signature-v4: presign(), expiresIn 900.
+    const signature = 'f4cd93120f6b00d7dbf82b797f85c8a45da7eee179bbe5fcd36e619d029b5262'
+    assert.equal(said[0]?.['x-amz-signature'], signature)
   })
 
   it('controller by hand: each step of the 2013 protocol, one after the other', async () => {
