@@ -136,6 +136,22 @@ export async function kafkaTool(name: string, ...args: string[]): Promise<string
   return await script('tool', name, ...args)
 }
 
+/** The same, ended when `signal` fires: resolves to what it had printed by then. */
+export async function kafkaToolUntil(
+  signal: AbortSignal,
+  name: string,
+  ...args: string[]
+): Promise<string> {
+  const path = given('KAFKA_SCRIPT')
+  try {
+    const running = execute(path, ['tool', name, ...args], { signal, maxBuffer: mostOutput })
+    return (await running).stdout
+  } catch (error) {
+    if (!signal.aborted) throw error
+    return (error as { readonly stdout: string }).stdout
+  }
+}
+
 async function script(...args: string[]): Promise<string> {
   return (await execute(given('KAFKA_SCRIPT'), args, { maxBuffer: mostOutput })).stdout
 }
