@@ -75,6 +75,22 @@ export async function readPartition(
   return found
 }
 
+/** How many bytes the batches of a partition take, as the broker keeps them. */
+export async function logBytes(
+  cluster: Cluster,
+  topic: string,
+  partition: number
+): Promise<number> {
+  const end = await endOffset(cluster, topic, partition, false)
+  let bytes = 0
+  for (let offset = 0; offset < end; ) {
+    const { records } = await fetch(cluster, topic, partition, offset, false)
+    for (const batch of new BatchReader(records)) offset = batch.nextOffset
+    bytes += records?.length ?? 0
+  }
+  return bytes
+}
+
 async function fetch(
   cluster: Cluster,
   topic: string,

@@ -4,13 +4,11 @@ import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import { PlayheadError } from '../../src/base/error.ts'
 import { partitionOfKey } from '../../src/client/producer/partitioner.ts'
+import { Admin } from '../../src/client/admin/admin.ts'
 import { Producer } from '../../src/client/producer/producer.ts'
-import { DescribeLogDirs } from '../../src/protocol/api/describe-log-dirs.ts'
-import { OffsetFetch } from '../../src/protocol/api/offset-fetch.ts'
-import { KafkaError } from '../../src/protocol/errors.ts'
 import type { RawRecord } from '../../src/protocol/records/record.ts'
 import type { Cluster } from '../../src/rpc/cluster.ts'
-import { createTopic, endOffset, readPartition } from '../kafka/reading.ts'
+import { createTopic, endOffset, logBytes, readPartition } from '../kafka/reading.ts'
 
 const times = <T>(count: number, make: (i: number) => T) =>
   Array.from({ length: count }, (_, i) => make(i))
@@ -28,35 +26,28 @@ export async function committed(topic: string, of: Cluster): Promise<string[]> {
   return valuesOf(await readPartition(of, topic, 0, { committed: true }))
 }
 
-async function logSize(of: Cluster, topic: string): Promise<number> {
-  const body = { topics: [{ topic, partitions: [0] }] }
-  const to = { leader: { topic, partition: 0 } }
-  const { results } = await of.request(DescribeLogDirs, body, { to })
-  return results[0]?.topics[0]?.partitions[0]?.partitionSize ?? 0
-}
-
-async function committedOffset(group: string, topic: string, of: Cluster): Promise<number> {
-  for (;;) {
-    const { groups } = await of.request(
-      OffsetFetch,
-      {
-        groups: [{ groupId: group, topics: [{ name: topic, partitionIndexes: [0] }] }],
-        requireStable: true
-      },
-      { to: { group }, minVersion: 8, maxVersion: 9 }
-    )
-    const found = groups[0]?.topics[0]?.partitions[0]
-    assert.ok(found)
-    if (found.errorCode !== KafkaError.UNSTABLE_OFFSET_COMMIT) return found.committedOffset
+/** Until the group has this offset: before Kafka 2.5 nobody says that an open transaction is in the way. */
+async function untilCommitted(
+  of: Cluster,
+  group: string,
+  topic: string,
+  expected: number
+): Promise<void> {
+  const admin = new Admin(of)
+  for (let round = 0; ; round++) {
+    const [found] = await admin.offsets(group)
+    if (found?.topic === topic && found.offset === expected) return
+    assert.ok(round < 10_000, `${found?.offset} instead of ${expected}`)
   }
 }
 
-export function producingStories(cluster: () => Cluster): void {
-  test('100,000 records with keys are each in their key’s partition, in order', async () => {
+/** `many`: of the records of the first story. */
+export function producingStories(cluster: () => Cluster, many = 100_000): void {
+  test(`${many} records with keys are each in their key’s partition, in order`, async () => {
     const topic = await createTopic(cluster(), 5)
     await using producer = new Producer(cluster())
-    const records = times(100_000, i => ({ key: `key-${i % 1000}`, value: `${i}` }))
-    const sends = times(100, i =>
+    const records = times(many, i => ({ key: `key-${i % 1000}`, value: `${i}` }))
+    const sends = times(many / 1000, i =>
       producer.sendMany(topic, records.slice(i * 1000, i * 1000 + 1000))
     )
     const results = (await Promise.all(sends)).flat()
@@ -236,13 +227,16 @@ export function producingStories(cluster: () => Cluster): void {
     const aborted = await producer.begin()
     await aborted.commitOffsets(offsets(9))
     await aborted.abort()
-    assert.equal(await committedOffset(group, topic, cluster()), 5)
+    await untilCommitted(cluster(), group, topic, 5)
 
     const stranger = await producer.begin()
     const asMember = { ...offsets(7), memberId: 'nobody', generation: 3 }
-    await assert.rejects(stranger.commitOffsets(asMember), code('STALE_GENERATION'))
+    // Kafka before 2.5 cannot check it (KIP-447), so it isn't asked to commit it.
+    await assert.rejects(stranger.commitOffsets(asMember), (error: unknown) =>
+      ['STALE_GENERATION', 'UNSUPPORTED_VERSION'].includes((error as PlayheadError).code)
+    )
     await assert.rejects(stranger.commit(), code('TRANSACTION_ABORTED'))
-    assert.equal(await committedOffset(group, topic, cluster()), 5)
+    await untilCommitted(cluster(), group, topic, 5)
   })
 
   test('a second producer with the same id fences the first and ends its transaction', async () => {
@@ -261,20 +255,20 @@ export function producingStories(cluster: () => Cluster): void {
 
   for (const [compression, levels] of [
     ['gzip', [1, 9]],
-    ['zstd', [1, 19]]
+    ['zstd', [1, 12]]
   ] as const) {
     test(`${compression} at its levels is accepted, and a higher one is not larger`, async () => {
       const sizes: number[] = []
       for (const compressionLevel of levels) {
         const topic = await createTopic(cluster(), 1)
         await using producer = new Producer(cluster(), { compression, compressionLevel })
-        const values = times(3_000, i => `${i * i} ${i % 7} ${(i * 7919) % 1013}`)
+        const values = times(1_000, i => `${i * i} ${i % 7} ${(i * 7919) % 1013}`)
         await producer.sendMany(
           topic,
           values.map(value => ({ value }))
         )
         assert.deepEqual(valuesOf(await readPartition(cluster(), topic, 0)), values)
-        sizes.push(await logSize(cluster(), topic))
+        sizes.push(await logBytes(cluster(), topic, 0))
       }
       const [fast = 0, small = 0] = sizes
       assert.ok(small <= fast && fast > 0, `${small} of ${fast} bytes`)

@@ -63,7 +63,7 @@ export class TransactionCoordinator {
   }
 
   /** Fences whoever else has the transactional id; with `identity`, unless that is the one who was fenced. */
-  async initProducerId(identity: Identity | null): Promise<Ended> {
+  async initProducerId(identity: Identity | null, minVersion = 0): Promise<Ended> {
     const { producerId = -1n, epoch: producerEpoch = -1 } = identity ?? {}
     const { body } = await this.#ask(
       InitProducerId,
@@ -72,7 +72,7 @@ export class TransactionCoordinator {
         transactionTimeoutMs: this.#settings.transactionTimeoutMs,
         ...(version >= 3 ? { producerId, producerEpoch } : {})
       }),
-      {},
+      { minVersion },
       answer => answer.errorCode
     )
     return {
@@ -141,21 +141,20 @@ export class TransactionCoordinator {
     const worst = (body: ResponseOf<typeof TxnOffsetCommit>) =>
       worstOf(body.topics.flatMap(topic => topic.partitions.map(result => result.errorCode)))
     const topics = topicsOf(what.offsets)
+    const { generation = -1, memberId = '', groupInstanceId = null } = what
+    // A broker that cannot check whether the member still owns its partitions must not commit for it.
+    const [least, most] = version2 ? [5, 5] : [memberId === '' ? 0 : 3, 4]
     const { body } = await this.#ask(
       TxnOffsetCommit,
-      {
+      version => ({
         ...this.#asWho(identity),
         groupId: group,
-        generationIdOrMemberEpoch: what.generation ?? -1,
-        memberId: what.memberId ?? '',
-        groupInstanceId: what.groupInstanceId ?? null,
-        topics
-      },
-      {
-        to: { group },
-        minVersion: version2 ? 5 : 3,
-        maxVersion: version2 ? 5 : 4
-      },
+        ...(version < 3
+          ? {}
+          : { generationIdOrMemberEpoch: generation, memberId, groupInstanceId }),
+        topics: version < 2 ? withoutEpochs(topics) : topics
+      }),
+      { to: { group }, minVersion: least, maxVersion: most },
       worst
     )
     const code = worst(body)
@@ -224,6 +223,13 @@ function worstOf(codes: readonly number[]): number {
   const bad = codes.filter(code => code !== 0 && code !== KafkaError.OPERATION_NOT_ATTEMPTED)
   const first = bad.find(code => !isRetriable(code)) ?? bad[0]
   return first ?? codes.find(code => code !== 0) ?? 0
+}
+
+function withoutEpochs(topics: ReturnType<typeof topicsOf>) {
+  return topics.map(({ name, partitions }) => ({
+    name,
+    partitions: partitions.map(({ committedLeaderEpoch: _, ...known }) => known)
+  }))
 }
 
 function topicsOf(offsets: TransactionOffsets['offsets']) {

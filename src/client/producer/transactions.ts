@@ -266,7 +266,14 @@ export class Transactions implements IdentitySource {
    */
   async #recover(committed: boolean, identity: Identity): Promise<void> {
     this.#finished('unknown')
-    await this.#initialise(identity)
+    try {
+      await this.#initialise(identity, 3)
+    } catch (error) {
+      if (!(error instanceof PlayheadError) || error.code !== 'UNSUPPORTED_VERSION') throw error
+      // Without that question an id would be had, and taken from whoever has it now.
+      this.#finished('fenced')
+      throw this.#fencedError()
+    }
     if (committed) throw this.#abortedByCoordinator()
   }
 
@@ -277,9 +284,9 @@ export class Transactions implements IdentitySource {
     return new PlayheadError('TRANSACTION_ABORTED', `${this.#what}: ${message}`, details)
   }
 
-  async #initialise(identity: Identity | null = this.current): Promise<void> {
+  async #initialise(identity: Identity | null = this.current, minVersion = 0): Promise<void> {
     this.#version2 = await this.#coordinator.supportsVersion2()
-    const { code, next } = await this.#coordinator.initProducerId(identity)
+    const { code, next } = await this.#coordinator.initProducerId(identity, minVersion)
     if (fencing.has(code)) {
       this.#finished('fenced')
       throw this.#fencedError()

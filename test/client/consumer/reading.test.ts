@@ -1,13 +1,18 @@
-/** The stories of reading, told to the embedded broker. */
-import { after, before } from 'node:test'
+/** The stories of reading, told to the embedded broker, as it is and playing older ones. */
+import { after, before, describe } from 'node:test'
 import { Broker } from '../../../src/broker.ts'
+import { older } from '../older.ts'
 import { readingStories } from './reading-stories.ts'
 
-let broker: Broker
+for (const [name, maxVersions] of [['as it is', undefined] as const, ...Object.entries(older)]) {
+  describe(`the embedded broker, ${name}`, () => {
+    let broker: Broker
 
-before(async () => {
-  broker = await Broker.start()
-})
-after(() => broker.close())
+    before(async () => {
+      broker = await Broker.start(maxVersions === undefined ? {} : { maxVersions })
+    })
+    after(() => broker.close())
 
-readingStories(() => broker.bootstrap)
+    readingStories(() => broker.bootstrap)
+  })
+}
