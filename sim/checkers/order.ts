@@ -23,6 +23,9 @@ interface Stream {
   because: string
   /** The rewind of the last record. */
   rewindId: RewindId | undefined
+  /** The rewind that `onRewind` was last called for, and the one that a seek left meanwhile. */
+  announced: RewindId | undefined
+  readonly left: RewindId | undefined
 }
 
 interface Member {
@@ -56,6 +59,12 @@ export class OrderChecker implements Checker {
       case 'left':
         this.#members.delete(event.member)
         return
+      case 'announced':
+        for (const tp of event.tps) {
+          const stream = this.#members.get(event.member)?.owned.get(tp)
+          if (stream !== undefined) stream.announced = event.id
+        }
+        return
       case 'applied':
         return this.#moved(event, event.tp, event.to, `the rewind ${event.id}`)
       case 'seek':
@@ -84,7 +93,9 @@ export class OrderChecker implements Checker {
       last: -1,
       target,
       because,
-      rewindId: undefined
+      rewindId: undefined,
+      announced: undefined,
+      left: undefined
     })
   }
 
@@ -96,10 +107,18 @@ export class OrderChecker implements Checker {
   ): void {
     const stream = this.#members.get(event.member)?.owned.get(tp)
     if (stream === undefined) return
+    const { announced } = stream
+    if (event.k === 'applied' && stream.left === event.id) {
+      // A seek came while `onRewind` ran: it is where the rewind ends, and its window is left.
+      this.#members.get(event.member)?.owned.set(tp, { ...stream, rewindId: event.id })
+      return
+    }
     // Whoever seeks leaves a replay, and nothing is said of the rest of its window.
     const sought = event.k === 'seek' ? undefined : stream.rewindId
     const rewindId = event.k === 'applied' ? event.id : sought
-    this.#members.get(event.member)?.owned.set(tp, { last: -1, target: to, because, rewindId })
+    const left = event.k === 'seek' ? announced : undefined
+    const owned = this.#members.get(event.member)?.owned
+    owned?.set(tp, { last: -1, target: to, because, rewindId, announced, left })
   }
 
   #deliver(event: Of<'deliver'>): void {
