@@ -29,6 +29,8 @@ interface Member {
 
 export class LandingChecker implements Checker {
   readonly #members = new Map<string, Member>()
+  /** 'group topic:partition' for which an offset was ever committed. */
+  readonly #stands = new Set<string>()
   readonly #progress = new Map<string, Progress>()
   readonly #named = new Set<string>()
   readonly #gaps = new Gaps()
@@ -120,6 +122,7 @@ export class LandingChecker implements Checker {
   /** A group that begins at the end says where that was by its first commit, unless another was there before. */
   #committed({ group, tp, rewindId, offset, member }: Of<'commit.applied'>): void {
     this.#known.add(`${group} ${topicOf(tp)}`)
+    this.#stands.add(`${group} ${tp}`)
     const progress = this.#progress.get(`${group} ${tp} ${rewindId}`)
     if (progress?.reached === -1) progress.reached = offset
     if (rewindId !== '0' || progress !== undefined) return
@@ -156,6 +159,10 @@ export class LandingChecker implements Checker {
     const { group, startFrom } = member
     const isNew = this.#grown.has(`${group} ${tp}`)
     const fromStart = rewindId === '0' && (startFrom === 'earliest' || isNew)
+    // Who began at the end and committed nothing left no trace: the next one begins at the end of its time, or at the
+    // start of a partition that is new by then.
+    const anew = rewindId === '0' && !fromStart && !this.#stands.has(`${group} ${tp}`)
+    if (anew && member.fresh.has(tp)) this.#progress.delete(`${group} ${tp} 0`)
     const progress = this.#at(group, tp, rewindId, fromStart ? 0 : offset)
     if (member.fresh.delete(tp)) {
       const since = rewindId === '0' ? 'the beginning' : `rewind ${rewindId}`
