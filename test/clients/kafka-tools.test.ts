@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { unique } from '../broker/group-wire.ts'
+import { Playhead } from '../../src/index.ts'
 import { type Protocol, given } from './agent.ts'
 import { EmbeddedProcess } from './embedded.ts'
 
@@ -204,6 +205,27 @@ for (const protocol of protocols) {
     assert((await lags(group)).every(lag => lag === 0))
   })
 }
+
+test('consumer-groups lists and describes a group that a controller leads, and leaves it alone', async () => {
+  const [topic, group] = [await newTopic('led', 1), unique('led')]
+  await tool('verifiable-producer', `--topic ${topic} --max-messages 40`)
+  await using kafka = new Playhead({ bootstrap: broker.bootstrap })
+  const consumer = kafka.consumer({ group, topics: [topic], protocol: 'controller' })
+  let seen = 0
+  while (seen < 40) seen += (await consumer.poll({ timeoutMs: 1_000 })).length
+  // The next call says that what the one before gave is processed.
+  await consumer.poll({ timeoutMs: 1 })
+  await consumer.commit()
+  assert((await tool('consumer-groups', '--list')).split('\n').includes(group))
+  const live = await tool('consumer-groups', `--describe --group ${group} --members --verbose`)
+  assert(live.includes(consumer.memberId ?? '?'), live)
+  assert(live.includes(`${topic}:0`) || live.includes(`${topic}(0)`), live)
+  assert.match(await tool('consumer-groups', `--describe --group ${group} --state`), /Stable/)
+  assert.deepEqual(await lags(group), [0])
+  const reset = `--group ${group} --topic ${topic} --reset-offsets --to-earliest --execute`
+  assert.match((await run('consumer-groups', reset)).out, /inactive|current state is Stable/)
+  await consumer.close()
+})
 
 test('producer-perf-test measures plain, idempotent and transactional sending; consumer-perf-test reads it', async () => {
   const topic = await newTopic('perf')
