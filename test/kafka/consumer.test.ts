@@ -301,8 +301,6 @@ test('batches, poll and run read the same; two readers at once are refused', asy
       )
     }
     await runner.close()
-    const rest = new Reading(member(topic, { group: runner.memberId ?? '' }))
-    await rest.close()
   }
 })
 

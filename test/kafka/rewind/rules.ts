@@ -5,7 +5,7 @@ import { RewindError } from '../../../src/client/admin/rewind-result.ts'
 import { DeleteRecords } from '../../../src/protocol/api/delete-records.ts'
 import { kafka } from '../cluster.ts'
 import { range } from './reading.ts'
-import { Stage } from './scene.ts'
+import { type Scene, Stage } from './scene.ts'
 import { eventually, fill } from './team.ts'
 
 export function rules(protocol: 'consumer' | 'classic'): void {
@@ -32,14 +32,15 @@ export function rules(protocol: 'consumer' | 'classic'): void {
         await producer.send(s.topic, { partition: 1, value: Buffer.from('x') })
       }
     })()
-    // In turns, as the machine may be busy with other things: some time in peace, and a rewind.
-    const rewinds: (readonly [from: number, to: number])[] = []
-    for (let i = 0; i < 10; i++) {
-      const calm = performance.now() + 300
-      await eventually(() => performance.now() > calm, 'a while without rewinds')
-      const from = performance.now()
-      await s.rewind([{ topic: s.topic, partition: 0, offset: 50 - i }])
-      rewinds.push([from, performance.now()])
+    // A machine may be busier beside the rewinds than without them, by chance; not three times.
+    let waits = { during: Infinity, without: 0 }
+    const notices = () => waits.during > Math.max(50, 2 * waits.without)
+    for (let round = 0; round < 3 && notices(); round++) {
+      const since = performance.now()
+      const rewinds = await inTurns(s, 50 - 10 * round)
+      const last = sent - 1
+      await eventually(() => reading.last(1) >= last - 1, 'what was sent beside them is read')
+      waits = compare(reading.got.get(1) ?? [], sentAt, since, rewinds)
     }
     done = true
     await sending
@@ -50,23 +51,11 @@ export function rules(protocol: 'consumer' | 'classic'): void {
       range(0, sent)
     )
     assert.deepEqual(reading.given, ['assigned 0', 'assigned 1'])
-    const beside = (at: number) => rewinds.some(([from, to]) => at >= from && at <= to)
-    const p99 = (waits: readonly number[]) => {
-      return [...waits].sort((x, y) => x - y)[Math.floor(waits.length * 0.99)] ?? 0
-    }
-    const waits = got.flatMap(({ offset, at }) => {
-      const from = sentAt[offset]
-      return from === undefined ? [] : [{ wait: at - from, beside: beside(from) }]
-    })
-    const during = p99(waits.filter(w => w.beside).map(w => w.wait))
-    const without = p99(waits.filter(w => !w.beside).map(w => w.wait))
+    const { during, without } = waits
     t.diagnostic(
       `wait for a record, p99: ${without.toFixed(1)} ms, beside rewinds ${during.toFixed(1)} ms`
     )
-    assert.ok(
-      during <= Math.max(50, 2 * without),
-      `${during} ms beside rewinds, ${without} without`
-    )
+    assert.ok(!notices(), `${during} ms beside rewinds, ${without} without`)
   })
 
   rule('W7 atomicity: with an unknown partition nothing is written', async t => {
@@ -388,4 +377,38 @@ export function rules(protocol: 'consumer' | 'classic'): void {
       [12]
     )
   })
+}
+
+type Span = readonly [from: number, to: number]
+
+/** Ten rewinds of partition 0, each after some time in peace, as the machine may be busy with other things. */
+async function inTurns(s: Scene, offset: number): Promise<readonly Span[]> {
+  const rewinds: Span[] = []
+  for (let i = 0; i < 10; i++) {
+    const calm = performance.now() + 300
+    await eventually(() => performance.now() > calm, 'a while without rewinds')
+    const from = performance.now()
+    await s.rewind([{ topic: s.topic, partition: 0, offset: offset - i }])
+    rewinds.push([from, performance.now()])
+  }
+  return rewinds
+}
+
+/** The 99th percentiles of how long records waited to be read, of those sent `since`. */
+function compare(
+  got: readonly { readonly offset: number; readonly at: number }[],
+  sentAt: readonly number[],
+  since: number,
+  rewinds: readonly Span[]
+): { readonly during: number; readonly without: number } {
+  const waits = got.flatMap(({ offset, at }) => {
+    const from = sentAt[offset]
+    if (from === undefined || from < since) return []
+    return [{ ms: at - from, beside: rewinds.some(([a, b]) => from >= a && from <= b) }]
+  })
+  const p99 = (beside: boolean): number => {
+    const all = waits.filter(wait => wait.beside === beside).map(({ ms }) => ms)
+    return all.sort((x, y) => x - y)[Math.floor(all.length * 0.99)] ?? 0
+  }
+  return { during: p99(true), without: p99(false) }
 }
