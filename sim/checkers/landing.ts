@@ -122,7 +122,10 @@ export class LandingChecker implements Checker {
   /** A group that begins at the end says where that was by its first commit, unless another was there before. */
   #committed({ group, tp, rewindId, offset, member }: Of<'commit.applied'>): void {
     this.#known.add(`${group} ${topicOf(tp)}`)
-    this.#stands.add(`${group} ${tp}`)
+    const stands = `${group} ${tp}`
+    const begins = rewindId === '0' && this.#members.get(member)?.fresh.has(tp) === true
+    if (begins && !this.#stands.has(stands)) this.#progress.delete(`${stands} 0`)
+    this.#stands.add(stands)
     const progress = this.#progress.get(`${group} ${tp} ${rewindId}`)
     if (progress?.reached === -1) progress.reached = offset
     if (rewindId !== '0' || progress !== undefined) return
