@@ -3,7 +3,7 @@
  * breaks, a rewind is acknowledged on a new connection, and when the coordinator wakes up it takes them in either order.
  */
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { after, before, type TestContext, test } from 'node:test'
 import { nodeEnv } from '../../src/base/node/env.ts'
 import { silentLog } from '../../src/base/node/log.ts'
 import { Client } from '../../src/client/client.ts'
@@ -15,7 +15,7 @@ import { kafka, type OwnCluster } from './cluster.ts'
 import { SeverableNet } from './rewind/severed.ts'
 import { eventually, fill } from './rewind/team.ts'
 
-const rounds = 100
+const roundsOf = { consumer: 100, classic: 20 } as const
 const rewindCheckMs = 50
 let own: OwnCluster
 let caller: Client
@@ -41,7 +41,13 @@ async function splitGroup(): Promise<{ readonly group: string; readonly coordina
   }
 }
 
-test('W4 precedence: of 100 rewinds beside a commit given up at a hanging coordinator, none ends at an old position', async t => {
+for (const protocol of ['consumer', 'classic'] as const) {
+  test(`W4 precedence, ${protocol}: of ${roundsOf[protocol]} rewinds beside a commit given up at a hanging coordinator, none ends at an old position`, t =>
+    late(protocol, t))
+}
+
+async function late(protocol: 'consumer' | 'classic', t: TestContext): Promise<void> {
+  const rounds = roundsOf[protocol]
   const topic = own.uniqueName('late')
   const { group, coordinator } = await splitGroup()
   const ledger = ledgerOf(group)
@@ -56,6 +62,7 @@ test('W4 precedence: of 100 rewinds beside a commit given up at a hanging coordi
   const consumer = client.consumer({
     group,
     topics: [topic],
+    protocol,
     commit: 'manual',
     rewindCheckMs,
     fetchMaxWaitMs: 100
@@ -140,4 +147,4 @@ test('W4 precedence: of 100 rewinds beside a commit given up at a hanging coordi
   assert.ok(overridden.size > 0, 'the test has teeth: late commits do win')
   await consumer.close()
   await reading
-})
+}
