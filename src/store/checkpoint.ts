@@ -2,7 +2,7 @@
 import type { Cpu } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import type { File, Files } from '../base/files.ts'
-import { frame, head, headBytes, readFrame, readHead, frameHeadBytes } from './frames.ts'
+import { frame, head, headBytes, readFrame, readHead, frameHeadBytes, windowOn } from './frames.ts'
 import type { Place } from './recovery.ts'
 
 /** Entries are written in frames of about so many bytes, and others may run in between. */
@@ -90,8 +90,9 @@ export function readCheckpoint(name: string, file: File, cpu: Cpu, tell: EntryRe
   const damaged = () => new PlayheadError('CORRUPT_RECORDS', `${name} is damaged`)
   if (typeof readHead(file.read(0, headBytes)) !== 'number') throw damaged()
   let position = headBytes
+  const reading = windowOn(file)
   for (;;) {
-    const payload = readFrame(file, position, cpu)
+    const payload = readFrame(reading, position, cpu)
     if (typeof payload === 'string') throw damaged()
     if (payload.equals(endMark)) return
     position += frameHeadBytes + payload.length

@@ -105,10 +105,11 @@ export function readFrame(
   const start = file.read(position, frameHeadBytes)
   if (start.length < frameHeadBytes) return 'cut'
   const length = start.readUInt32BE(0)
+  const sum = start.readUInt32BE(4)
   if (length > file.size - position - frameHeadBytes) return 'cut'
   const payload = file.read(position + frameHeadBytes, length)
   if (payload.length < length) return 'cut'
-  return cpu.crc32c(payload) === start.readUInt32BE(4) ? payload : 'damaged'
+  return cpu.crc32c(payload) === sum ? payload : 'damaged'
 }
 
 /** Read at once by who reads a file from one end to the other. */
@@ -118,6 +119,12 @@ const windowBytes = 1024 * 1024
 export function windowOn(file: Pick<File, 'size' | 'read'>): Pick<File, 'size' | 'read'> {
   let from = 0
   let bytes: Buffer = Buffer.alloc(0)
+  // The same for every piece: new memory would be most of what reading costs.
+  let memory = Buffer.allocUnsafeSlow(0)
+  const into = (size: number): Buffer => {
+    if (size > memory.length) memory = Buffer.allocUnsafeSlow(Math.max(size, windowBytes))
+    return memory.subarray(0, size)
+  }
   return {
     get size() {
       return file.size
@@ -125,7 +132,7 @@ export function windowOn(file: Pick<File, 'size' | 'read'>): Pick<File, 'size' |
     read(position, length) {
       if (position < from || position + length > from + bytes.length) {
         from = position
-        bytes = file.read(position, Math.max(length, windowBytes))
+        bytes = file.read(position, Math.max(length, windowBytes), into)
       }
       return bytes.subarray(position - from, position - from + length)
     }
