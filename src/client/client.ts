@@ -39,7 +39,7 @@ export class Client implements AsyncDisposable {
    */
   pipeline<K = Buffer, V = Buffer, OK = BytesInput, OV = BytesInput>(
     options: PipelineOptions<K, V, OK, OV>,
-    transform: Transform<K, V, OK, OV>
+    transform: Transform<K, V, NoInfer<OK>, NoInfer<OV>>
   ): Pipeline<K, V, OK, OV> {
     const { from, to, maxRecords, transactionTimeoutMs = 30_000 } = options
     const { env } = this.cluster

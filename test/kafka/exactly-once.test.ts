@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { GroupOptions } from '../../src/client/consumer/options.ts'
-import { type Consumer, PlayheadError } from '../../src/index.ts'
+import type { BytesInput, Consumer, Pipeline } from '../../src/index.ts'
 import { kafka } from './cluster.ts'
 import { range } from './rewind/reading.ts'
 import { type Scene, Stage } from './rewind/scene.ts'
@@ -16,58 +16,30 @@ after(() => stage.close())
 
 const classic = { protocol: 'classic' } as const
 
-/** Copies a topic to another in transactions, and after one that failed begins again at what is committed. */
+/** Copies a topic to another, by a pipeline. */
 class Copier {
   readonly consumer: Consumer
-  aborted = 0
+  readonly #pipeline: Pipeline<Buffer, Buffer, BytesInput, BytesInput>
   readonly #loop: Promise<void>
-  #closing = false
 
   constructor(s: Scene, options: Partial<GroupOptions>, name: string, copies: string) {
     const { group, topic } = s
-    const all = { group, topics: [topic], commit: 'manual', rewindCheckMs: 100 } as const
-    this.consumer = stage.client.consumer({ ...all, ...options })
-    this.#loop = this.#copy(s, copies, `${group}-${name}`)
-  }
-
-  async #copy(s: Scene, copies: string, transactionalId: string): Promise<void> {
-    const producer = stage.client.producer({ transactionalId })
-    while (!this.#closing) {
-      const records = await this.consumer.poll({ maxRecords: 7, timeoutMs: 200 })
-      if (records.length === 0) continue
-      try {
-        await producer.transaction(async tx => {
-          await tx.sendMany(
-            copies,
-            records.map(({ partition, offset }) => ({
-              value: Buffer.from(`${partition}@${offset}`)
-            }))
-          )
-          await tx.commitOffsets(this.consumer)
-        })
-      } catch (error) {
-        if (!(error instanceof PlayheadError)) throw error
-        this.aborted += 1
-        await this.#backToCommitted(s)
-      }
-    }
-    await producer.close()
-  }
-
-  async #backToCommitted(s: Scene): Promise<void> {
-    const committed = await stage.admin.offsets(s.group)
-    for (const { topic, partition } of this.consumer.assignment) {
-      const at = committed.find(c => c.partition === partition)?.offset ?? 0
-      // Given up meanwhile: its next owner begins there by itself.
-      const ours = this.consumer.assignment.some(tp => tp.partition === partition)
-      if (ours) this.consumer.seek({ topic, partition, offset: at })
-    }
+    this.#pipeline = stage.client.pipeline(
+      {
+        from: { group, topics: [topic], rewindCheckMs: 100, ...options },
+        transactionalId: `${group}-${name}`,
+        maxRecords: 7
+      },
+      records =>
+        records.map(({ partition, offset }) => ({ topic: copies, value: `${partition}@${offset}` }))
+    )
+    this.consumer = this.#pipeline.consumer
+    this.#loop = this.#pipeline.run()
   }
 
   async close(): Promise<void> {
-    this.#closing = true
+    await this.#pipeline.close()
     await this.#loop
-    await this.consumer.close()
   }
 }
 
