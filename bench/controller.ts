@@ -3,7 +3,8 @@
  *
  *   npm run bench -- controller                          latency: from the call of `rewind` until the owner delivers the
  *                                                        first record from the target. Goal: median < 10 ms, p99 < 50 ms
- *   npm run bench -- controller latency [ROUNDS] [MS]    the same, so many with so long between them (default 100, 600)
+ *   npm run bench -- controller latency [ROUNDS] [MS] [DIR]  the same, so many with so long between them (default 100,
+ *                                                        600); with a broker that stores all in DIR, synced
  *   npm run bench -- controller scale [MEMBERS] [MS]     one group of so many light members (default 10,000, stable for
  *                                                        120,000 ms) over loopback, in several processes. Goals: rewind
  *                                                        of one partition <= 100 ms, of all <= 2 s, a round <= 10 s,
@@ -24,14 +25,14 @@ import { kafkaErrorName } from '../src/protocol/errors.ts'
 const [mode = 'latency', ...options] = process.argv.slice(2)
 if (mode === 'scale') {
   await scale(Number(options[0] ?? 10_000), Number(options[1] ?? 120_000), options[2] ?? '')
-} else await latency(Number(options[0] ?? 100), Number(options[1] ?? 600))
+} else await latency(Number(options[0] ?? 100), Number(options[1] ?? 600), options[2])
 
 function say(text: string): void {
   process.stdout.write(`${text}\n`)
 }
 
-async function latency(rounds: number, pauseMs: number): Promise<void> {
-  await using broker = await Broker.start({ topics: { t: 1 } })
+async function latency(rounds: number, pauseMs: number, dataDir?: string): Promise<void> {
+  await using broker = await Broker.start({ topics: { t: 1 }, dataDir })
   await using kafka = new Playhead({ bootstrap: broker.bootstrap })
   const producer = kafka.producer()
   await producer.sendMany(

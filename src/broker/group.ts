@@ -51,7 +51,8 @@ export class Members<State, Event, Fact extends { readonly kind: string }, Answe
     world: ControllerWorld
   ): { writes: readonly Write[]; effects: readonly Effect<Answer>[] } {
     const { facts, effects } = this.#machine.decide(this.state, event, world)
-    const writes = facts.flatMap(fact => this.#machine.writes(fact))
+    const writes: Write[] = []
+    for (const fact of facts) for (const write of this.#machine.writes(fact)) writes.push(write)
     if (writes.length > 0) this.#lookOver()
     return { writes, effects }
   }

@@ -4,22 +4,11 @@ import type { Partitions } from '../assign/assignor.ts'
 import { committedAs, offsetOf } from '../offsets/offsets.ts'
 import type { Ticket } from '../machine.ts'
 import { put } from './by-partition.ts'
-import {
-  type Call,
-  type Lease,
-  type Leases,
-  type Member,
-  type Rewind,
-  lastRewind
-} from './state.ts'
+import { type Call, type Lease, type Member, type Rewind, lastRewind } from './state.ts'
 import type { ControllerTurn, RegisterAnswer, RewindAnswer } from './world.ts'
 
 /** Leases in the making. */
 export type Draft = Map<string, Map<number, Lease>>
-
-export function draftOf(leases: Leases): Draft {
-  return new Map([...leases].map(([topicId, of]) => [topicId, new Map(of)]))
-}
 
 /**
  * Adds a partition to what a member gets. A rewind that waited for it is recorded with that; of one that was recorded

@@ -5,7 +5,7 @@ import type { RequestRead } from '../../protocol/schema.ts'
 import type { Partitions } from '../assign/assignor.ts'
 import type { GroupConfig } from '../machine.ts'
 import { topicPattern } from '../pattern.ts'
-import { type Draft, answerRegistration, draftOf, grant, record } from './grants.ts'
+import { type Draft, answerRegistration, grant, record } from './grants.ts'
 import { change, heard, tell } from './news.ts'
 import { put } from './by-partition.ts'
 import {
@@ -199,16 +199,17 @@ function answerNow(
   const { state: group } = turn
   const member = group.members.get(memberId) as Member
   const since = group.head.generation + 1
-  const leases = draftOf(member.leases)
+  const leases: Draft = new Map()
   const freed: { readonly topicId: string; readonly partition: number }[] = []
   let granted = false
+  let recalled = false
   for (const [topicId, of] of member.leases) {
     for (const [partition, lease] of of) {
-      if (keeps(registered, topicId, partition, lease)) continue
-      if (lease.moved) {
-        leases.get(topicId)?.delete(partition)
-        freed.push({ topicId, partition })
-      } else {
+      if (keeps(registered, topicId, partition, lease)) {
+        put(leases, topicId, partition, lease)
+        recalled ||= lease.moved
+      } else if (lease.moved) freed.push({ topicId, partition })
+      else {
         grant(turn, leases, member, { topicId, partition, since })
         granted = true
       }
@@ -223,9 +224,8 @@ function answerNow(
   const generation = granted ? since : member.generation
   if (granted) turn.become({ kind: 'head', head: { ...group.head, generation } })
   if (granted || freed.length > 0) {
-    turn.become({ kind: 'holds', memberId, generation, leases: filled(leases) })
+    turn.become({ kind: 'holds', memberId, generation, leases })
   }
-  const recalled = [...leases.values()].some(of => [...of.values()].some(({ moved }) => moved))
   const recalledUntilMs = recalled ? member.recalledUntilMs : Infinity
   heard(turn, memberId, { told: 'nothing', due: nothing, recalledUntilMs })
   answerRegistration(turn, memberId, registered.ticket, registered.kept)
@@ -243,10 +243,6 @@ function pass(turn: ControllerTurn, topicId: string, partition: number): void {
   if (to === undefined) return
   turn.become({ kind: 'due', topicId, partition })
   tell(turn, to)
-}
-
-function filled(leases: Draft): Draft {
-  return new Map([...leases].filter(([, of]) => of.size > 0))
 }
 
 function registrationOf(

@@ -115,7 +115,7 @@ export function controllerWrites(fact: ControllerFact): readonly Write[] {
       return [write(headPart, '', StoredHead, value)]
     }
     case 'member': {
-      if (!fact.durable) return []
+      if (!fact.durable) return nothing
       const { client, startFrom, ...registration } = fact.registration
       const named = { clientId: client.id, clientHost: client.host }
       const value = { ...registration, ...named, startFrom: startsFrom.indexOf(startFrom) }
@@ -146,9 +146,11 @@ export function controllerWrites(fact: ControllerFact): readonly Write[] {
     case 'offset':
       return offsetWrites(fact.fact)
     default:
-      return []
+      return nothing
   }
 }
+
+const nothing: readonly Write[] = []
 
 export const controllerParts: ReadonlyMap<number, Part<ControllerFact>> = new Map([
   [
