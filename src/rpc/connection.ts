@@ -60,6 +60,8 @@ export interface ConnectionOptions {
 
 /** What the owner is told. `onClosed` comes once and is the last. */
 export interface ConnectionOwner {
+  /** Whether the broker ever answered something beyond an opening, on any connection. */
+  readonly answeredBefore: boolean
   onReady(): void
   /** There is room for another request again. */
   onRoom(): void
@@ -426,7 +428,7 @@ export class Connection implements Carrier {
     if (this.#state === 'opening' && this.#answeredAt < 0 && this.address.tls?.insecure !== true) {
       return '. It answered nothing: does it take the certificate of this side (`cert`, `key`)?'
     }
-    if (this.#state === 'ready' && !this.proven && sasl === null) {
+    if (this.#state === 'ready' && !this.proven && !this.#owner.answeredBefore && sasl === null) {
       return '. It answered nothing but ApiVersions: does it want to know who you are (`sasl`)?'
     }
     return ''

@@ -38,6 +38,8 @@ export class Link {
   #failures = 0
   readonly #leaving = new Set<Promise<void>>()
   #notBefore = -Infinity
+  /** Whether it ever answered a request. */
+  answered = false
   /** Why the last attempt failed. */
   trouble: PlayheadError | null = null
 
@@ -87,6 +89,7 @@ export class Link {
     if (address.host === this.address.host && address.port === this.address.port) return
     this.address = address
     this.answeredWell()
+    this.answered = false
     for (const lane of this.#lanes.values()) lane.renew()
   }
 
@@ -120,6 +123,7 @@ export class Link {
   }
 
   answeredWell(): void {
+    this.answered = true
     this.#failures = 0
     this.trouble = null
     this.#notBefore = -Infinity
@@ -234,7 +238,11 @@ class LaneQueue {
       return
     }
     const { node, address, options } = this.#link
+    const link = this.#link
     const connection: Connection = new Connection(env, node, address, options, {
+      get answeredBefore() {
+        return link.answered
+      },
       onReady: () => {
         this.#link.readied(connection)
         this.#pump()

@@ -254,23 +254,33 @@ export class Source {
     const { body, version } = answer
     if (body.errorCode !== KafkaError.NONE) return this.#answeredWithError(body.errorCode)
     this.#failures = 0
+    // What was asked is looked up first: a broker that keeps no session for us ends all that we know of it.
+    const answered = this.#asked(body, version)
     this.#session.answered(body.sessionId)
     const hints: LeaderHint[] = []
+    for (const [entry, fetched] of answered) {
+      this.#partition(entry, fetched)
+      const { leaderId: leader, leaderEpoch } = fetched.currentLeader
+      const { topic, partition } = entry.playhead
+      if (leader >= 0) hints.push({ topic, partition, leader, leaderEpoch })
+    }
+    if (hints.length > 0) this.#host.learned(hints, body.nodeEndpoints)
+    this.pump()
+  }
+
+  /** The partitions of an answer, each with what was asked of it; others are not looked at. */
+  #asked(body: FetchResponse, version: number): (readonly [SessionEntry, FetchedPartition])[] {
+    const found: (readonly [SessionEntry, FetchedPartition])[] = []
     for (const topic of body.responses) {
       const named = version >= 13 ? topic.topicId : topic.topic
       for (const fetched of topic.partitions) {
         const entry =
           this.#session.entry(named, fetched.partitionIndex) ??
           this.#sent(topic, version, fetched.partitionIndex)
-        if (entry === undefined) continue
-        this.#partition(entry, fetched)
-        const { leaderId: leader, leaderEpoch } = fetched.currentLeader
-        const { topic: name, partition } = entry.playhead
-        if (leader >= 0) hints.push({ topic: name, partition, leader, leaderEpoch })
+        if (entry !== undefined) found.push([entry, fetched])
       }
     }
-    if (hints.length > 0) this.#host.learned(hints, body.nodeEndpoints)
-    this.pump()
+    return found
   }
 
   /** Before version 13 an answer names topics, while sessions are kept by id. */
