@@ -53,6 +53,8 @@ class Membership {
   /** Where it said that it stands. */
   readonly #said = new Map<Tp, number>()
   #closing: Promise<void> | undefined
+  /** Where it sought, until something came from there. */
+  readonly #sought = new Map<Tp, number>()
   /** Something went wrong, and it said so. */
   #troubled = false
 
@@ -164,9 +166,10 @@ class Membership {
       for (const { topic, partition, from, to } of partitions) {
         const tp = `${topic}:${partition}`
         world.saw(this.#process, { k: 'applied', member, tp, id, from: from ?? 0, to })
-        // Whoever seeks while a rewind is under way gets where he sought once it is over.
+        // Whoever seeks while a rewind is under way gets where he sought once it is over. Whoever did not, does not.
         const at = this.#consumer.position({ topic, partition }) ?? to
-        if (at !== to) world.saw(this.#process, { k: 'seek', member, tp, from: to, to: at })
+        if (at !== to && at === this.#sought.get(tp))
+          world.saw(this.#process, { k: 'seek', member, tp, from: to, to: at })
       }
     })
     this.#consumer.on('error', ({ error }) => {
@@ -308,6 +311,7 @@ class Membership {
       return world.mark(`a seek fails: ${error.code}`)
     }
     world.mark('a seek')
+    this.#sought.set(tp, to)
     const { node } = this.#process
     world.saw(this.#process, {
       k: 'seek',
@@ -371,6 +375,7 @@ class Membership {
     const { topic, partition, offset } = record
     const v = nameOfValue(record.value)
     const tp = `${topic}:${partition}`
+    this.#sought.delete(tp)
     this.#stage.world.saw(this.#process, {
       k: 'deliver',
       member: this.#name,
