@@ -325,9 +325,11 @@ export class PollReader<K, V> implements Reader {
       into.push(record)
       playhead.position = record.offset + 1
     }
-    if (walk.atEnd) playhead.position = batch.nextOffset
-    else this.#delivery.park(batch)
     const count = into.length - before
+    // What is left of a batch may hold no record: nothing is handed out, and a bounded replay may end with it.
+    if (walk.atEnd && count === 0) playhead.passOver(batch.nextOffset)
+    else if (walk.atEnd) playhead.position = batch.nextOffset
+    else this.#delivery.park(batch)
     if (count === 0) return
     playhead.handOut()
     this.#inHand.push({ playhead, epoch, offset: playhead.position, leaderEpoch, count })
