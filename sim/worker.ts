@@ -10,6 +10,9 @@ process.on('message', ({ plan, twice }: { plan: Plan; twice: boolean }) => {
   void play(plan, twice)
 })
 
+// Nobody is there any more to hear an answer.
+process.on('disconnect', () => process.exit())
+
 async function play(plan: Plan, twice: boolean): Promise<void> {
   const before = process.cpuUsage()
   const outcome = await run(plan)
