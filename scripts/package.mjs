@@ -20,6 +20,22 @@ const required = ['LICENSE', 'README.md', 'CHANGELOG.md', 'package.json']
 /** Packages that `npm install playhead` brings to one machine, itself aside. */
 const mostInstalled = 12
 
+/** A user's compiler may look into declarations (skipLibCheck: false), and for others what it can't find there is `any`. */
+const declarations = ['dist/index.d.ts', 'dist/broker.d.ts', 'dist/protocol.d.ts']
+const asTheyAre = [
+  '--ignoreConfig',
+  '--noEmit',
+  '--strict',
+  '--skipLibCheck',
+  'false',
+  '--module',
+  'nodenext',
+  '--target',
+  'es2022',
+  '--types',
+  'node'
+]
+
 /** Bytes of the package once unpacked, the command line aside. */
 const mostUnpackedBytes = 1024 * 1024
 
@@ -89,7 +105,8 @@ async function packed() {
     const tarball = join(folder, filename)
     const reports = await Promise.all([
       tool('publint', 'run', tarball, '--strict'),
-      tool('attw', tarball, '--profile', 'esm-only', '--format', 'ascii', '--no-emoji')
+      tool('attw', tarball, '--profile', 'esm-only', '--format', 'ascii', '--no-emoji'),
+      tool('tsc', ...asTheyAre, ...declarations)
     ])
     return [
       ...paths

@@ -6,7 +6,12 @@ import { Secret } from './base/secret.ts'
 import { nodeCpu } from './base/node/cpu.ts'
 import { nodeFiles } from './base/node/files.ts'
 import { nodeEnv } from './base/node/env.ts'
-import { asksWho, type Broker, type BrokerOptions, startBroker } from './broker/broker.ts'
+import {
+  asksWho,
+  type Broker as RunningBroker,
+  type BrokerOptions,
+  startBroker
+} from './broker/broker.ts'
 import { credentialText, type ScramCredential } from './broker/sasl/users.ts'
 import type { ScramMechanism } from './rpc/sasl/scram-keys.ts'
 import { JournalStore } from './store/journal.ts'
@@ -53,6 +58,9 @@ export function scramCredential(
   const secret = typeof password === 'string' ? new Secret(password) : password
   return credentialText(nodeCpu(), mechanism, secret, iterations)
 }
+
+/** A running broker. A type and a value of one name, each declared here: a bundler of declarations keeps both only so. */
+type Broker = RunningBroker
 
 /** Starts brokers: `await using broker = await Broker.start()`. */
 const Broker = {
