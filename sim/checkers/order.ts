@@ -26,7 +26,11 @@ interface Stream {
   /** The rewind that `onRewind` was last called for, and the one that a seek left meanwhile. */
   announced: RewindId | undefined
   readonly left: RewindId | undefined
+  /** When a seek led here; -1: none did. */
+  readonly sought: number
 }
+
+type Window = NonNullable<Of<'ledger'>['window']> & { readonly since: number }
 
 interface Member {
   readonly group: string
@@ -38,7 +42,8 @@ export class OrderChecker implements Checker {
   readonly #members = new Map<string, Member>()
   readonly #gaps = new Gaps()
   /** Of bounded replays, by group, partition and rewind. */
-  readonly #windows = new Map<string, NonNullable<Of<'ledger'>['window']>>()
+  /** Of each replay, and since when it is known. */
+  readonly #windows = new Map<string, Window>()
 
   on(event: Happened): void {
     switch (event.k) {
@@ -77,7 +82,9 @@ export class OrderChecker implements Checker {
         return this.#deliver(event)
       case 'ledger':
         if (event.window !== undefined) {
-          this.#windows.set(`${event.group} ${event.tp} ${event.id}`, event.window)
+          const key = `${event.group} ${event.tp} ${event.id}`
+          const since = this.#windows.get(key)?.since ?? event.i
+          this.#windows.set(key, { ...event.window, since })
         }
         return
       case 'cut':
@@ -95,7 +102,8 @@ export class OrderChecker implements Checker {
       because,
       rewindId: undefined,
       announced: undefined,
-      left: undefined
+      left: undefined,
+      sought: -1
     })
   }
 
@@ -108,8 +116,8 @@ export class OrderChecker implements Checker {
     const stream = this.#members.get(event.member)?.owned.get(tp)
     if (stream === undefined) return
     const { announced } = stream
-    if (event.k === 'applied' && stream.left === event.id) {
-      // A seek came while `onRewind` ran: it is where the rewind ends, and its window is left.
+    if (event.k === 'applied' && (stream.left === event.id || this.#mayBeLeft(event, stream))) {
+      // A seek came while the rewind waited for its handlers: it is where that ends, and its window is left.
       this.#members.get(event.member)?.owned.set(tp, { ...stream, rewindId: event.id })
       return
     }
@@ -118,7 +126,15 @@ export class OrderChecker implements Checker {
     const rewindId = event.k === 'applied' ? event.id : sought
     const left = event.k === 'seek' ? announced : undefined
     const owned = this.#members.get(event.member)?.owned
-    owned?.set(tp, { last: -1, target: to, because, rewindId, announced, left })
+    const at = event.k === 'seek' ? event.i : -1
+    owned?.set(tp, { last: -1, target: to, because, rewindId, announced, left, sought: at })
+  }
+
+  /** Nothing came since a seek, which came once the replay was known, and led where it is applied. */
+  #mayBeLeft({ member, tp, id, to }: Of<'applied'>, { last, target, sought }: Stream): boolean {
+    const group = this.#members.get(member)?.group
+    const window = this.#windows.get(`${group} ${tp} ${id}`)
+    return window !== undefined && last < 0 && target === to && sought > window.since
   }
 
   #deliver(event: Of<'deliver'>): void {
