@@ -103,7 +103,8 @@ class Membership {
       committedOnly: true,
       sessionMs,
       startFrom: this.#plan.startFrom,
-      topics: this.#plan.topics
+      topics: this.#plan.topics,
+      ...(this.#plan.maxProcessingMs && { rebalanceMs: this.#plan.maxProcessingMs })
     })
     void this.#watch(leavesAtMs)
     try {

@@ -7,6 +7,7 @@ import { type Checker, type Happened, type Of, type Tp, Violation } from '../his
 interface Member {
   readonly group: string
   readonly sessionMs: number
+  readonly rebalanceMs: number
   readonly node: string
   readonly inc: number
   readonly owned: Set<Tp>
@@ -28,6 +29,7 @@ export class GroupChecker implements Checker {
         this.#members.set(event.member, {
           group: event.group,
           sessionMs: event.sessionMs,
+          rebalanceMs: event.rebalanceMs ?? Infinity,
           node: event.node,
           inc: event.inc,
           owned: new Set(),
@@ -80,8 +82,8 @@ export class GroupChecker implements Checker {
       member.owned.add(tp)
       for (const [name, other] of this.#members) {
         if (other === member || other.group !== member.group || !other.owned.has(tp)) continue
-        // It may have been expelled, and not know: then it last heard a session ago, or it soon stops.
-        if (event.t - other.heardAt < other.sessionMs / 2) {
+        // It may have been expelled, and not know: then it last heard a session ago, or it did not join again in time.
+        if (event.t - other.heardAt < Math.min(other.sessionMs, other.rebalanceMs) / 2) {
           const heard = `which heard from the group ${Math.round(event.t - other.heardAt)} ms ago`
           throw new Violation(
             'G1',

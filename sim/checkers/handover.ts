@@ -58,6 +58,8 @@ export class HandoverChecker implements Checker {
   readonly #slots = new Map<string, Slot>()
   readonly #owners = new Map<string, { readonly member: string; readonly since: number }>()
   /** The latest rewind that was asked for, and the latest that a controller has recorded. */
+  /** By group, partition and rewind. */
+  readonly #targets = new Map<string, number>()
   readonly #asked = new Map<string, RewindId>()
   readonly #recorded = new Map<string, { readonly id: RewindId; readonly since: number }>()
   /** Requests to commit that are being handled: when each began; -1: as no member. */
@@ -118,6 +120,7 @@ export class HandoverChecker implements Checker {
       case 'ledger': {
         const key = `${event.group} ${event.tp}`
         if (event.id > (this.#asked.get(key) ?? '')) this.#asked.set(key, event.id)
+        this.#targets.set(`${key} ${event.id}`, event.target)
         if (event.led && event.state === 'done')
           this.#recorded.set(key, { id: event.id, since: event.i })
         return
@@ -279,6 +282,8 @@ export class HandoverChecker implements Checker {
     const { tp, offset, rewindId } = event
     const member = this.#members.get(event.member)
     const stream = member?.streams.get(tp)
+    // The acknowledgement of a rewind; whoever sought meanwhile got something from elsewhere before.
+    if (this.#targets.get(`${event.group} ${tp} ${rewindId}`) === offset) return
     if (stream === undefined) return
     const handled = member?.handled.get(`${tp} ${rewindId}`) ?? -1
     const sought = handled >= 0 && stream.first < 0 && stream.sought === offset

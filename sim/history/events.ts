@@ -50,6 +50,8 @@ export type Happening =
       readonly sessionMs: number
       /** Where the group begins. Default: at the first record. */
       readonly startFrom?: 'earliest' | 'latest' | undefined
+      /** Within so long it joins a rebalance, or is out. Default: longer than a session. */
+      readonly rebalanceMs?: number
       /** What it subscribes to. Default: all that there is. */
       readonly topics?: readonly string[]
     }

@@ -7,7 +7,7 @@ import { GroupChecker } from '../../sim/checkers/group.ts'
 import { LogChecker } from '../../sim/checkers/log.ts'
 import { OrderChecker } from '../../sim/checkers/order.ts'
 import { RewindChecker } from '../../sim/checkers/rewind.ts'
-import { type Checker, type Happening, Violation } from '../../sim/history/events.ts'
+import { type Checker, type Happening, type Of, Violation } from '../../sim/history/events.ts'
 import { History } from '../../sim/history/history.ts'
 
 /** What happens, at which node, when: 1 ms after what was before unless it says so. */
@@ -264,6 +264,23 @@ breaks(
   group,
   [...start, join('o'), { k: 'heartbeat', member: 'm' }, assigned('o')],
   [...start, join('o'), { k: 'revoked', member: 'm', tps: [tp] }, assigned('o')]
+)
+breaks(
+  'G1',
+  'who must join a rebalance within a second is out after that, and not before',
+  group,
+  [
+    { ...(start[0] as Of<'join'>), sessionMs: 6_000, rebalanceMs: 1_000 },
+    assigned(),
+    join('o'),
+    { ...assigned('o'), t: 400 }
+  ],
+  [
+    { ...(start[0] as Of<'join'>), sessionMs: 6_000, rebalanceMs: 1_000 },
+    assigned(),
+    join('o'),
+    { ...assigned('o'), t: 1_200 }
+  ]
 )
 breaks(
   'G11',
