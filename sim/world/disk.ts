@@ -123,9 +123,12 @@ export class Disk implements Files {
         content.size = Math.min(size, content.size)
         content.syncedSize = Math.min(content.syncedSize, content.size)
       },
-      read: (position, length) => {
+      read: (position, length, into = size => Buffer.allocUnsafe(size)) => {
         const end = Math.min(content.size, position + length)
-        return Buffer.from(content.bytes.subarray(Math.min(position, end), end))
+        const found = content.bytes.subarray(Math.min(position, end), end)
+        const bytes = into(found.length)
+        found.copy(bytes)
+        return bytes
       },
       close: async () => {}
     }

@@ -237,6 +237,30 @@ test('what a start has to read again is bounded, however long the process before
   }
 })
 
+test('a directory is read back as it was, over segments, checkpoints and the pieces that a start reads at once', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'playhead-store-'))
+  const sizes = { segmentBytes: 2_500_000, segmentChanges: 1e9 }
+  const open = () =>
+    JournalStore.open({ files: nodeFiles(directory), cpu, log: silent, durability: 'os', ...sizes })
+  const random = new SeededRandom(7)
+  const model: Model = new Map()
+  try {
+    let store = await open()
+    // Seven megabytes: small values, some of which lie across the ends of pieces, and one that is larger than a piece.
+    for (let at = 0; at < 1500; at++) {
+      const size = at === 700 ? 1_500_000 : Math.floor(random.next() ** 3 * 15_000)
+      void store.commit(apply(model, [{ put: `k${at}`, size }], at))
+      if (at % 50 === 0) await store.commit(apply(model, [{ delete: `k${at >> 1}` }], at))
+    }
+    await store.close()
+    store = await open()
+    assert(isSame(contentOf(store), sorted(model)))
+    await store.close()
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
+})
+
 test('space comes back: overwriting the same keys for long keeps the directory small', async () => {
   const disk = new Disk()
   const store = await openJournal(disk)
