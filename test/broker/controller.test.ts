@@ -272,7 +272,8 @@ describe('what is wrong is said, and changes nothing', () => {
       const older = { memberId, generationId: generation - 1 }
       assert.equal(await code({ 0: 1 }, older), 'ILLEGAL_GENERATION')
       assert.equal(await code({ 0: 1 }, { timeoutMs: -1 }), 'INVALID_REQUEST')
-      assert.equal(await code({ 0: -3 }), 'INVALID_REQUEST')
+      assert.equal(await code({ 0: -4 }), 'INVALID_REQUEST')
+      assert.equal(await code({ 0: -3 }), 'OPERATION_NOT_ATTEMPTED')
       assert.equal(await code({}), 'INVALID_REQUEST')
       assert.equal(await code({}, { offsets: [] }), 'INVALID_REQUEST')
       assert.equal(await code({ 0: 1, 7: 1 }), 'UNKNOWN_TOPIC_OR_PARTITION')
