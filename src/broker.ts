@@ -19,7 +19,7 @@ import { MemoryStore } from './store/memory.ts'
 
 export type { ScramMechanism } from './rpc/sasl/scram-keys.ts'
 export type { Log, LogFields, TlsOptions } from './base/env.ts'
-export type { BrokerOptions } from './broker/broker.ts'
+export type { Broker as RunningBroker, BrokerOptions } from './broker/broker.ts'
 export type { TokenIdentity, TokenValidator } from './broker/sasl/oauthbearer.ts'
 export type { BrokerMechanism, BrokerSaslOptions } from './broker/sasl/options.ts'
 export type { ScramCredential, UserOptions, UserSecret } from './broker/sasl/users.ts'

@@ -87,7 +87,14 @@ async function run(options: BrokerCommandOptions, { terminal, signal }: Context)
   const bootstrap = broker.bootstrap.join(',')
   if (options.json) terminal.json({ bootstrap: broker.bootstrap })
   else terminal.print(bootstrap)
-  terminal.note(`listening; Ctrl-C ends it. Try: playhead topics list --bootstrap ${bootstrap}`)
+  const shown = [
+    ...(access.tls === undefined ? [] : [' --tls-ca FILE']),
+    ...(access.tls?.caFile === undefined ? [] : [' --tls-cert FILE --tls-key FILE']),
+    ...(access.sasl === undefined ? [] : [` --sasl ${options.sasl?.[0]} --username NAME`])
+  ].join('')
+  terminal.note(
+    `listening; Ctrl-C ends it. Try: playhead topics list --bootstrap ${bootstrap}${shown}`
+  )
   if (!signal.aborted) {
     await new Promise<void>(resolve => {
       signal.addEventListener('abort', () => resolve(), { once: true })
