@@ -72,15 +72,17 @@ export function focused(plan: Plan, focus: Focus): Plan {
   const { wire, members, producers, actions = [], ...rest } = focus
   const names = new Set((focus.topics ?? []).map(({ name }) => name))
   const there = (topic: string) => focus.topics === undefined || names.has(topic)
-  // What is drawn for topics that the focus does without is left out.
-  const kept = plan.actions.filter(action => {
+  // What is drawn for topics that the focus does without is left out, and what happens to who is not there.
+  const nodes = new Set(['b', 'admin', ...[...plan.members, ...plan.producers].map(p => p.name)])
+  const all = [...plan.actions, ...actions].filter(action => {
+    if ('node' in action && !nodes.has(action.node)) return false
     if (action.do === 'rewind') return action.topics.every(there)
     return !('topic' in action) || there(action.topic)
   })
   return {
     ...plan,
     ...rest,
-    actions: [...kept, ...actions].sort((a, b) => a.atMs - b.atMs),
+    actions: all.sort((a, b) => a.atMs - b.atMs),
     wire: { ...plan.wire, ...wire },
     members: plan.members.map(member => ({ ...member, ...members })),
     producers: plan.producers.map(producer => ({ ...producer, ...producers }))
