@@ -37,7 +37,7 @@ const asTheyAre = [
 ]
 
 /** Bytes of the package once unpacked, the command line aside. */
-const mostUnpackedBytes = 1024 * 1024
+const mostUnpackedBytes = 1_000_000
 
 const complaints = []
 await execute(process.execPath, ['scripts/bundle.mjs'])
