@@ -23,11 +23,16 @@ await producer.sendMany(
 
 await using consumer = kafka.consumer({ group: orders, topics: [orders], value: string })
 const said: string[] = []
+let bothAreHandled = (): void => {}
+const handled = new Promise<void>(resolve => {
+  bothAreHandled = resolve
+})
 const running = consumer.run(
   ({ value }, { attempt }) => {
     if (value === 'bad') throw new Error('this will never do')
     if (value === 'shaky' && attempt < 3) throw new Error('not now')
     said.push(`${value} is handled, at attempt ${attempt}`)
+    if (said.length === 2) bothAreHandled()
   },
   {
     concurrency: 8,
@@ -46,6 +51,7 @@ for await (const { value, headers } of reader) {
   console.log(`${value} is a dead letter: ${String(why)}`)
   break
 }
+await handled
 await consumer.close()
 await running
 for (const line of said.sort()) console.log(line)
