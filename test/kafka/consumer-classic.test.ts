@@ -286,7 +286,8 @@ test("'auto' joins a group as what it is, and says so; who asks for 'consumer' m
       await assert.rejects(third.ended, /join it with protocol: 'classic'/)
       await third.consumer.close()
     } else {
-      await third.until('one', r => partitionsOf(r).length === 1)
+      // Of four for three: one or two, as the release likes it.
+      await third.until('some', r => partitionsOf(r).length > 0)
       const [converted] = await describeGroups(by, [`group-of-${topic}`])
       assert.equal(converted?.type, 'consumer')
       // In a group of both kinds those of the classic kind cannot be told from foreign ones: it isn't rewound.
