@@ -321,3 +321,33 @@ test('the controller’s listener goes in the middle of a rewind: the owner find
   assert.equal(back.owned.get('t:0'), target)
   await Promise.all([back.close(), other.close(), wire.close()])
 })
+
+test('the controller moves in the middle of a round: its members register with the next, and each partition has one owner', async () => {
+  await using broker = await Broker.start({ brokers: 2, topics: { t: 3 }, groups })
+  const address = (node: number) => broker.bootstrap[node - 1] ?? ''
+  const group = 'moves'
+  broker.moveController(group, 1)
+  const at = (node: number) => LedMember.at(env, address(node), group)
+  const [a, b, c] = await Promise.all([at(1), at(1), at(1)])
+  assert.equal(await a.register(), 'NONE')
+  const second = b.register()
+  assert.equal((await a.beat(heldMs)).code, 'GROUP_CHANGED')
+  assert.deepEqual(await Promise.all([a.register(), second]), ['NONE', 'NONE'])
+
+  const third = c.register()
+  assert.equal((await a.beat(heldMs)).code, 'GROUP_CHANGED')
+  broker.moveController(group, 2)
+  for (const member of [a, b]) assert.equal((await member.beat()).code, 'NOT_COORDINATOR')
+  const back = await Promise.all(
+    [a, b].map(async ({ memberId, generation, topicIds, owned }) =>
+      Object.assign(await at(2), { memberId, generation, topicIds, owned })
+    )
+  )
+  for (const member of back) assert.equal((await member.beat(heldMs)).code, 'GROUP_CHANGED')
+  // The third's registration is still held where it was sent, and answered there.
+  const all = await Promise.all([...back.map(member => member.register()), third])
+  assert.deepEqual(all, ['NONE', 'NONE', 'NONE'])
+  const owned = [...back, c].flatMap(member => [...member.owned.keys()])
+  assert.deepEqual(owned.sort(), ['t:0', 't:1', 't:2'])
+  await Promise.all([a, b, c, ...back].map(member => member.close()))
+})
