@@ -57,9 +57,9 @@ export class HandoverChecker implements Checker {
   readonly #members = new Map<string, Member>()
   readonly #slots = new Map<string, Slot>()
   readonly #owners = new Map<string, { readonly member: string; readonly since: number }>()
-  /** The latest rewind that was asked for, and the latest that a controller has recorded. */
   /** By group, partition and rewind. */
   readonly #targets = new Map<string, number>()
+  /** The latest rewind that was asked for, and the latest that a controller has recorded. */
   readonly #asked = new Map<string, RewindId>()
   readonly #recorded = new Map<string, { readonly id: RewindId; readonly since: number }>()
   /** Requests to commit that are being handled: when each began; -1: as no member. */

@@ -1,10 +1,9 @@
 /** A group of processes is rewound while its members are killed, and their histories are judged. */
-import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Admin } from '../../src/client/admin/admin.ts'
 import { Playhead } from '../../src/index.ts'
 import { kafka, type OwnCluster } from './cluster.ts'
-import { deliveredSince, judge } from './rewind/history.ts'
+import { judgeToTheEnd } from './rewind/history.ts'
 import { answerLine, callLine, eventually, fill, Team } from './rewind/team.ts'
 
 let own: OwnCluster
@@ -97,20 +96,7 @@ test('W6 crash: 20 rewinds while members and the broker are killed and started a
   await team.stop()
 
   const history = team.history()
-  for (let partition = 0; partition < partitions; partition++) {
-    for (let offset = 0; offset < perPartition; offset++) {
-      const tp = `${topic}:${partition}`
-      const final = { k: 'final' as const, tp, offset, v: `${tp}@${offset}` }
-      history.push({ i: history.length, t: Infinity, node: 'reader', inc: 1, ...final })
-    }
-  }
-  judge(history)
-  for (const [tp, { id, to }] of ids) {
-    const got = deliveredSince(history, tp, id)
-    for (let offset = to; offset < perPartition; offset++) {
-      assert.ok(got.has(offset), `${tp}@${offset} was not delivered after rewind ${id} to ${to}`)
-    }
-  }
+  judgeToTheEnd(history, { topic, partitions, perPartition }, ids)
   const count = (k: string) => history.filter(event => event.k === k).length
   t.diagnostic(
     `${count('deliver')} deliveries, ${count('applied')} jumps, ${count('join')} members`

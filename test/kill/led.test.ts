@@ -2,12 +2,11 @@
  * Rules G and W of a group that a controller leads: members, processes of their own, are rewound by TCP while they and
  * the broker are killed (-9) and started again; their histories are judged by the checkers of the simulation.
  */
-import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { silentLog } from '../../src/base/node/log.ts'
 import { Playhead } from '../../src/index.ts'
 import { ChildBroker } from '../broker/child.ts'
-import { deliveredSince, judge } from '../kafka/rewind/history.ts'
+import { judgeToTheEnd } from '../kafka/rewind/history.ts'
 import { answerLine, callLine, eventually, fill, Team } from '../kafka/rewind/team.ts'
 
 const partitions = 6
@@ -78,20 +77,7 @@ test('12 rewinds of a led group while members and the broker are killed: the rul
   await team.stop()
 
   const history = team.history()
-  for (let partition = 0; partition < partitions; partition++) {
-    for (let offset = 0; offset < perPartition; offset++) {
-      const tp = `${topic}:${partition}`
-      const final = { k: 'final' as const, tp, offset, v: `${tp}@${offset}` }
-      history.push({ i: history.length, t: Infinity, node: 'reader', inc: 1, ...final })
-    }
-  }
-  judge(history)
-  for (const [tp, { id, to }] of ids) {
-    const got = deliveredSince(history, tp, id)
-    for (let offset = to; offset < perPartition; offset++) {
-      assert.ok(got.has(offset), `${tp}@${offset} was not delivered after rewind ${id} to ${to}`)
-    }
-  }
+  judgeToTheEnd(history, { topic, partitions, perPartition }, ids)
   const count = (k: string) => history.filter(event => event.k === k).length
   t.diagnostic(
     `${count('deliver')} deliveries, ${count('applied')} jumps, ${count('join')} members`

@@ -1,4 +1,5 @@
 /** Histories of real processes: one file each, a line per event, judged by the simulation's checkers. */
+import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { LandingChecker } from '../../../sim/checkers/landing.ts'
 import { OrderChecker } from '../../../sim/checkers/order.ts'
@@ -95,4 +96,35 @@ export function deliveredSince(events: readonly Happened[], tp: Tp, id: RewindId
     if (event.k === 'deliver' && event.tp === tp && event.rewindId >= id) found.add(event.offset)
   }
   return found
+}
+
+/**
+ * Judges the history of a group that has come to the end of a topic whose every value names its partition and offset, and
+ * asserts that after the last rewind of each partition (`rewound`) nothing from the target on was left out.
+ */
+export function judgeToTheEnd(
+  history: Happened[],
+  {
+    topic,
+    partitions,
+    perPartition
+  }: Readonly<Record<'partitions' | 'perPartition', number>> & {
+    readonly topic: string
+  },
+  rewound: ReadonlyMap<Tp, { readonly id: RewindId; readonly to: number }>
+): void {
+  for (let partition = 0; partition < partitions; partition++) {
+    for (let offset = 0; offset < perPartition; offset++) {
+      const tp = `${topic}:${partition}`
+      const final = { k: 'final' as const, tp, offset, v: `${tp}@${offset}` }
+      history.push({ i: history.length, t: Infinity, node: 'reader', inc: 1, ...final })
+    }
+  }
+  judge(history)
+  for (const [tp, { id, to }] of rewound) {
+    const got = deliveredSince(history, tp, id)
+    for (let offset = to; offset < perPartition; offset++) {
+      assert.ok(got.has(offset), `${tp}@${offset} was not delivered after rewind ${id} to ${to}`)
+    }
+  }
 }
