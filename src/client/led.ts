@@ -45,7 +45,8 @@ export async function ledGroup(
   group: string,
   options: WaitOptions = {}
 ): Promise<LedGroup | null> {
-  if (!(await cluster.supports(ControllerListGroups))) return null
+  const { versions } = ControllerListGroups
+  if (!(await cluster.supports(ControllerListGroups, versions[0], options))) return null
   const answer = await listed(cluster, group, options)
   const { errorCode } = answer
   if (errorCode === KafkaError.INCONSISTENT_GROUP_PROTOCOL) return null

@@ -104,9 +104,9 @@ export async function commitFromOutside(
       }))
     }))
   }
-  return await cluster.retrying(options, async (_, deadline) => {
-    const timeoutMs = Math.max(1, deadline - cluster.env.clock.monotonic())
-    const { signal } = options
+  const waiting = cluster.within(options)
+  return await cluster.retrying(waiting, async () => {
+    const { signal, timeoutMs } = waiting
     // By name: from version 10 on topics go by id.
     const call = { to: { group }, maxVersion: 9, timeoutMs, signal }
     try {

@@ -29,7 +29,7 @@ import {
   type TopicMetadata,
   leaderOf
 } from './metadata.ts'
-import { MetadataKeeper, orAbort } from './metadata-keeper.ts'
+import { MetadataKeeper, before, orAbort } from './metadata-keeper.ts'
 import { clientSoftware } from './opening.ts'
 import { type ClusterOptions, type ClusterSettings, readOptions } from './options.ts'
 import { type Again, type Backoff, abortError, backoffMs, callBackoff, retrying } from './retry.ts'
@@ -148,13 +148,12 @@ export class Cluster implements Rpc {
    * refresh asks for them. Topics that don't exist are left out of the value.
    */
   refresh(
-    options: {
-      readonly topics?: readonly string[] | undefined
-      readonly signal?: AbortSignal | undefined
-    } = {}
+    options: WaitOptions & { readonly topics?: readonly string[] | undefined } = {}
   ): Promise<Metadata> {
     if (this.#closed) return Promise.reject(this.#closing.signal.reason as PlayheadError)
-    return this.#keeper.refresh(options.topics ?? [], options.signal)
+    const { topics = [], timeoutMs, signal } = options
+    const deadline = timeoutMs === undefined ? undefined : this.#deadline(timeoutMs)
+    return this.#keeper.refresh(topics, deadline, signal)
   }
 
   /** Known, or asked for. Rejects with UNKNOWN_TOPIC when several answers say that it doesn't exist. */
@@ -196,19 +195,25 @@ export class Cluster implements Rpc {
 
   /** The broker that coordinates a group or transaction, as one answer has it; kept until it moves. */
   async coordinator(target: CoordinatorTarget, options: WaitOptions = {}): Promise<number> {
-    return await this.retrying(options, () => {
+    const { signal } = options
+    return await this.retrying(options, (_, deadline) => {
       const known = this.#coordinators.known(target)
-      return known === undefined
-        ? orAbort(this.#coordinators.find(target), options.signal)
-        : Promise.resolve(known)
+      if (known !== undefined) return Promise.resolve(known)
+      const found = orAbort(this.#coordinators.find(target), signal)
+      return before(this.env.clock, deadline, found, () => coordinatorUnknown(target))
     })
   }
 
   /** Whether brokers speak an API (in `minVersion` or above), judged by any one of them. */
-  async supports(api: Api, minVersion: number = api.versions[0]): Promise<boolean> {
+  async supports(
+    api: Api,
+    minVersion: number = api.versions[0],
+    { timeoutMs, signal }: WaitOptions = {}
+  ): Promise<boolean> {
+    const call = { to: 'any', timeoutMs, signal } as const
     const table =
       this.#links.versions ??
-      versionTable((await this.request(ApiVersions, clientSoftware, { to: 'any' })).apiKeys)
+      versionTable((await this.request(ApiVersions, clientSoftware, call)).apiKeys)
     const range = table.get(api.key)
     return range !== undefined && range[1] >= minVersion && range[0] <= api.versions[1]
   }
@@ -225,6 +230,19 @@ export class Cluster implements Rpc {
     const signals = [this.#closing.signal, options.signal]
     const { backoff = callBackoff } = options
     return retrying(this.env, { deadline, signals, backoff }, n => attempt(n, deadline))
+  }
+
+  /** The same options; `timeoutMs` is what is left of it whenever it is read: the steps of a call share it. */
+  within<O extends WaitOptions>(options: O): O & { readonly timeoutMs: number } {
+    const deadline = this.#deadline(options.timeoutMs)
+    const { clock } = this.env
+    return {
+      ...options,
+      // Whole, as it is also told to brokers; and some time is left to say that there is none.
+      get timeoutMs() {
+        return Math.min(2 ** 31 - 1, Math.max(1, Math.ceil(deadline - clock.monotonic())))
+      }
+    }
   }
 
   /** Ends the connections of a lane that one user had for itself, once they are idle. */
@@ -414,6 +432,12 @@ function defaultTarget(api: Api): Target {
 
 function nobody(message: string, details: Omit<ErrorDetails, 'retriable'> = {}): PlayheadError {
   return new PlayheadError('CONNECTION_FAILED', message, { retriable: true, ...details })
+}
+
+function coordinatorUnknown(target: CoordinatorTarget): PlayheadError {
+  const whose = 'group' in target ? `group '${target.group}'` : `'${target.transaction}'`
+  const message = `the coordinator of ${whose} was not found within the time given`
+  return new PlayheadError('TIMED_OUT', message, { retriable: true })
 }
 
 /** A look-up that failed in passing says nothing about the call, of which no byte was written. */

@@ -17,16 +17,19 @@ export type Outcome<T> =
 /** How one kind of question is asked. `T` is what becomes of one item. */
 export interface Question<Item, T> {
   /** The broker that can answer for this item. */
-  place(item: Item, waiting: WaitOptions): Promise<number>
+  place(item: Item, waiting: Waiting): Promise<number>
   /** That broker could not: it is to be found again. */
   moved(item: Item): void
   /** Asks one broker about some items; what it leaves out counts as failed in passing. */
   ask(
     node: number,
     items: readonly Item[],
-    waiting: WaitOptions
+    waiting: Waiting
   ): Promise<ReadonlyMap<Item, Outcome<T>>>
 }
+
+/** For how long a broker may be asked: what is left of the whole question's time. */
+export type Waiting = WaitOptions & { readonly timeoutMs: number }
 
 export async function fanOut<Item, T>(
   cluster: Cluster,
@@ -35,12 +38,12 @@ export async function fanOut<Item, T>(
   question: Question<Item, T>
 ): Promise<readonly Outcome<T>[]> {
   const { clock, random } = cluster.env
-  const { signal, timeoutMs = defaultTimeoutMs } = options
-  const deadline = clock.monotonic() + timeoutMs
+  const { signal, timeoutMs } = options
+  const waiting = cluster.within({ signal, timeoutMs })
+  const deadline = clock.monotonic() + waiting.timeoutMs
   const outcomes = new Map<Item, Outcome<T>>()
   let left = [...new Set(items)]
   for (let attempt = 1; left.length > 0; attempt++) {
-    const waiting = { signal, timeoutMs: Math.max(1, deadline - clock.monotonic()) }
     await askOnce(left, waiting, question, outcomes)
     left = left.filter(item => isPassing(outcomes.get(item)?.error))
     const waitMs = backoffMs(random, callBackoff, attempt)
@@ -51,11 +54,9 @@ export async function fanOut<Item, T>(
   return items.map(item => outcomes.get(item) ?? failed(unanswered()))
 }
 
-export const defaultTimeoutMs = 30_000
-
 async function askOnce<Item, T>(
   items: readonly Item[],
-  waiting: WaitOptions,
+  waiting: Waiting,
   question: Question<Item, T>,
   outcomes: Map<Item, Outcome<T>>
 ): Promise<void> {

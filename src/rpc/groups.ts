@@ -8,7 +8,15 @@ import { KafkaError } from '../protocol/errors.ts'
 import type { ResponseOf } from '../protocol/schema.ts'
 import { answerError } from './answer-errors.ts'
 import type { Cluster, WaitOptions } from './cluster.ts'
-import { type Outcome, byTopic, eachOnce, failed, fanOut, outcome } from './fan-out.ts'
+import {
+  type Outcome,
+  type Waiting,
+  byTopic,
+  eachOnce,
+  failed,
+  fanOut,
+  outcome
+} from './fan-out.ts'
 
 export interface GroupOffsetsQuery {
   readonly group: string
@@ -49,7 +57,7 @@ export async function fetchOffsets(
   queries: readonly GroupOffsetsQuery[],
   options: WaitOptions & { readonly requireStable?: boolean | undefined } = {}
 ): Promise<readonly Outcome<readonly CommittedOffset[]>[]> {
-  const several = await cluster.supports(OffsetFetch, 8)
+  const several = await cluster.supports(OffsetFetch, 8, options)
   const { requireStable = false } = options
   return await fanOut(cluster, queries, options, {
     ...byCoordinator(cluster, (query: GroupOffsetsQuery) => query.group),
@@ -126,8 +134,7 @@ function groupOffsets(group: OffsetFetchGroup): Outcome<readonly CommittedOffset
 
 function byCoordinator<Item>(cluster: Cluster, groupOf: (item: Item) => string) {
   return {
-    place: (item: Item, waiting: WaitOptions) =>
-      cluster.coordinator({ group: groupOf(item) }, waiting),
+    place: (item: Item, waiting: Waiting) => cluster.coordinator({ group: groupOf(item) }, waiting),
     moved: (item: Item) => cluster.coordinatorMoved({ group: groupOf(item) })
   }
 }
@@ -223,8 +230,8 @@ export async function listGroups(
     readonly types?: readonly string[] | undefined
   } = {}
 ): Promise<ListedGroups> {
-  const { states, types, signal } = options
-  const nodes = [...(await cluster.refresh({ signal })).brokers.keys()]
+  const { states, types, signal, timeoutMs } = options
+  const nodes = [...(await cluster.refresh({ signal, timeoutMs })).brokers.keys()]
   const body = {
     ...(states ? { statesFilter: states } : {}),
     ...(types ? { typesFilter: types } : {})

@@ -6,7 +6,7 @@
  * when they don't exist yet; and those that were found by `topic()`, until they exist no more.
  */
 import { onAbort } from '../base/abort.ts'
-import type { Env, Timer } from '../base/env.ts'
+import type { Clock, Env, Timer } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import { Metadata as MetadataApi } from '../protocol/api/metadata.ts'
 import { KafkaError } from '../protocol/errors.ts'
@@ -76,9 +76,14 @@ export class MetadataKeeper {
   }
 
   /** Now; joins one on its way when that asks for the same topics. */
-  refresh(topics: readonly string[], signal?: AbortSignal): Promise<Metadata> {
+  refresh(
+    topics: readonly string[],
+    deadline: number | undefined,
+    signal: AbortSignal | undefined
+  ): Promise<Metadata> {
     for (const topic of topics) this.#watched.add(topic)
-    return orAbort(this.#refresh(topics), signal)
+    const shared = orAbort(this.#refresh(topics), signal)
+    return deadline === undefined ? shared : this.#until(deadline, shared, 'metadata')
   }
 
   forget(topics: readonly string[]): void {
@@ -108,17 +113,12 @@ export class MetadataKeeper {
     })
   }
 
-  /** Shared work goes on for the others when one's time is up. */
   #until<T>(deadline: number, work: Promise<T>, what: string): Promise<T> {
-    const { clock } = this.#world.env
-    return new Promise((resolve, reject) => {
-      const timer = clock.after(Math.max(0, deadline - clock.monotonic()), () => {
-        const cause = this.trouble
-        const code = cause?.code ?? 'TIMED_OUT'
-        const message = `${what}: not within the time given${cause ? `: ${cause.message}` : ''}`
-        reject(new PlayheadError(code, message, { retriable: true, cause }))
-      })
-      work.then(resolve, reject).finally(() => timer.cancel())
+    return before(this.#world.env.clock, deadline, work, () => {
+      const cause = this.trouble
+      const code = cause?.code ?? 'TIMED_OUT'
+      const message = `${what}: not within the time given${cause ? `: ${cause.message}` : ''}`
+      return new PlayheadError(code, message, { retriable: true, cause })
     })
   }
 
@@ -313,5 +313,19 @@ export function orAbort<T>(work: Promise<T>, signal: AbortSignal | undefined): P
     const abort = () => reject(abortError(signal))
     if (signal.aborted) return abort()
     work.then(resolve, reject).finally(onAbort(signal, abort))
+  })
+}
+
+/** Shared work goes on for the others when one's time is up. */
+export function before<T>(
+  clock: Clock,
+  deadline: number,
+  work: Promise<T>,
+  late: () => PlayheadError
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const leftMs = Math.max(0, deadline - clock.monotonic())
+    const timer = clock.after(leftMs, () => reject(late()))
+    work.then(resolve, reject).finally(() => timer.cancel())
   })
 }

@@ -4,7 +4,7 @@ import { ListOffsets } from '../protocol/api/list-offsets.ts'
 import { KafkaError } from '../protocol/errors.ts'
 import { answerError } from './answer-errors.ts'
 import type { Cluster, WaitOptions } from './cluster.ts'
-import { type Outcome, byTopic, defaultTimeoutMs, eachOnce, fanOut, outcome } from './fan-out.ts'
+import { type Outcome, type Waiting, byTopic, eachOnce, fanOut, outcome } from './fan-out.ts'
 import { leaderOf } from './metadata.ts'
 
 export interface OffsetQuery {
@@ -65,7 +65,7 @@ function listOffsetsBody(
   version: number,
   queries: readonly OffsetQuery[],
   { readCommitted = false }: { readonly readCommitted?: boolean | undefined },
-  { timeoutMs = defaultTimeoutMs }: WaitOptions
+  { timeoutMs }: Waiting
 ) {
   return {
     replicaId: -1,
@@ -74,7 +74,7 @@ function listOffsetsBody(
       name,
       partitions: of.map(q => ({ partitionIndex: q.partition, timestamp: q.timestamp }))
     })),
-    timeoutMs: Math.ceil(timeoutMs)
+    timeoutMs
   }
 }
 
@@ -82,7 +82,7 @@ async function leaderNode(
   cluster: Cluster,
   topic: string,
   partition: number,
-  waiting: WaitOptions
+  waiting: Waiting
 ): Promise<number> {
   const { partitions } = await cluster.topic(topic, waiting)
   if (!(partition in partitions)) {

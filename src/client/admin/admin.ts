@@ -79,7 +79,10 @@ export interface CommittedPartition extends TopicPartitionOffset {
   readonly metadata: string
 }
 
-/** Calls reject with a `PlayheadError`; each takes `signal` and `timeoutMs` (default 30,000). */
+/**
+ * Calls reject with a `PlayheadError`. Each takes `signal` and `timeoutMs`: of the whole call, by default the
+ * client's `requestTimeoutMs`. `rewind`, `replay` and `undoRewind` wait for a group's members: 30,000 by default.
+ */
 export class Admin {
   readonly #cluster: Cluster
 
@@ -91,7 +94,9 @@ export class Admin {
 
   /** Who the cluster is, asked now. */
   async describeCluster(options: WaitOptions = {}): Promise<ClusterDescription> {
-    const { clusterId, controller, brokers } = await this.#cluster.refresh(options)
+    const { clusterId, controller, brokers } = await this.#cluster.refresh(
+      this.#cluster.within(options)
+    )
     return { clusterId, controller, brokers: [...brokers.values()] }
   }
 
@@ -158,7 +163,7 @@ export class Admin {
     const timestamp =
       at === 'earliest' ? -2 : at === 'latest' ? -1 : timestampOf(at, this.#cluster.env.clock.now())
     const queries = partitions.map(({ topic, partition }) => ({ topic, partition, timestamp }))
-    const outcomes = await listOffsets(this.#cluster, queries, options)
+    const outcomes = await listOffsets(this.#cluster, queries, this.#cluster.within(options))
     return outcomes.map((outcome, i) => {
       if (outcome.error) throw outcome.error
       const { topic = '', partition = -1 } = partitions[i] ?? {}
@@ -175,7 +180,7 @@ export class Admin {
       readonly types?: readonly string[] | undefined
     } = {}
   ): Promise<ListedGroups> {
-    return await listGroups(this.#cluster, options)
+    return await listGroups(this.#cluster, this.#cluster.within(options))
   }
 
   /** State, members, their hosts and partitions. A group that doesn't exist is 'Dead'. */
@@ -183,17 +188,17 @@ export class Admin {
     groups: readonly string[],
     options: WaitOptions = {}
   ): Promise<readonly GroupDescription[]> {
-    return await describeGroups(this.#cluster, groups, options)
+    return await describeGroups(this.#cluster, groups, this.#cluster.within(options))
   }
 
   /** How far a group is behind, partition by partition. */
   async lag(group: string, options: LedgerOptions = {}): Promise<readonly GroupPartitionLag[]> {
-    return await groupLag(this.#cluster, group, options)
+    return await groupLag(this.#cluster, group, this.#cluster.within(options))
   }
 
   /** What a group has committed, as Kafka has it; see `lag` for where it stands when a rewind is pending. */
   async offsets(group: string, options: WaitOptions = {}): Promise<readonly CommittedPartition[]> {
-    const [outcome] = await fetchOffsets(this.#cluster, [{ group }], options)
+    const [outcome] = await fetchOffsets(this.#cluster, [{ group }], this.#cluster.within(options))
     if (outcome?.error) throw outcome.error
     return (outcome?.value ?? []).flatMap(({ topic, partition, offset, metadata, error }) => {
       if (error) throw error
@@ -203,7 +208,7 @@ export class Admin {
 
   /** Deletes groups that have no members, with their ledgers. */
   async deleteGroups(groups: readonly string[], options: WaitOptions = {}): Promise<void> {
-    await deleteGroups(this.#cluster, groups, options)
+    await deleteGroups(this.#cluster, groups, this.#cluster.within(options))
   }
 
   /** Deletes a group's offsets of topics that no member subscribes to. */
@@ -219,7 +224,7 @@ export class Admin {
 
   /** What a rewind would do. Nothing is written. */
   async planRewind(group: string, options: PlanOptions): Promise<RewindPlan> {
-    return await planRewind(this.#cluster, group, options)
+    return await planRewind(this.#cluster, group, this.#cluster.within(options))
   }
 
   /**
@@ -233,7 +238,7 @@ export class Admin {
 
   /** What a bounded replay would do. Nothing is written. */
   async planReplay(group: string, options: ReplayPlanOptions): Promise<RewindPlan> {
-    return await planBoundedReplay(this.#cluster, group, options)
+    return await planBoundedReplay(this.#cluster, group, this.#cluster.within(options))
   }
 
   /**
@@ -244,7 +249,7 @@ export class Admin {
     group: string,
     options: ReplayPlanOptions & Omit<RewindOptions, 'allowSkip'>
   ): Promise<RewindResult> {
-    const plan = await planBoundedReplay(this.#cluster, group, options)
+    const plan = await planBoundedReplay(this.#cluster, group, this.#cluster.within(options))
     if (plan.partitions.length === 0) {
       const message = `group '${group}' has consumed nothing in that range: nothing to replay`
       throw new PlayheadError('INVALID_ARGUMENT', message, { group })
@@ -254,7 +259,7 @@ export class Admin {
 
   /** The newest rewind of each partition, by call, newest first. */
   async rewinds(group: string, options: LedgerOptions = {}): Promise<readonly KnownRewind[]> {
-    return await listRewinds(this.#cluster, group, options)
+    return await listRewinds(this.#cluster, group, this.#cluster.within(options))
   }
 
   /** Takes back what nobody took up yet, and tells what became of each partition. */
@@ -262,7 +267,7 @@ export class Admin {
     group: string,
     options: CancelOptions = {}
   ): Promise<readonly CancelledPartition[]> {
-    return await cancelRewinds(this.#cluster, group, options)
+    return await cancelRewinds(this.#cluster, group, this.#cluster.within(options))
   }
 
   /** Where `undoRewind` would go. Nothing is written. */
@@ -270,7 +275,7 @@ export class Admin {
     group: string,
     options: RewindScope & WaitOptions & { readonly id?: Sequence | undefined } = {}
   ): Promise<RewindPlan> {
-    return await planUndo(this.#cluster, group, options)
+    return await planUndo(this.#cluster, group, this.#cluster.within(options))
   }
 
   /** Rewinds to where each partition was before its last rewind (or that with `id`). */
@@ -279,7 +284,7 @@ export class Admin {
     options: RewindScope &
       Omit<RewindOptions, 'allowSkip'> & { readonly id?: Sequence | undefined } = {}
   ): Promise<RewindResult> {
-    const plan = await planUndo(this.#cluster, group, options)
+    const plan = await planUndo(this.#cluster, group, this.#cluster.within(options))
     const { reason = 'undo' } = options
     return await rewind(this.#cluster, plan, { ...options, reason, allowSkip: true })
   }

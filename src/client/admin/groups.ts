@@ -65,7 +65,8 @@ export async function describeGroups(
 ): Promise<readonly GroupDescription[]> {
   const unknown = (): Outcome<ConsumerGroupDescription> =>
     failed(new PlayheadError('UNKNOWN_GROUP', 'not asked'))
-  const modern = (await cluster.supports(ConsumerGroupDescribe))
+  const { versions } = ConsumerGroupDescribe
+  const modern = (await cluster.supports(ConsumerGroupDescribe, versions[0], options))
     ? await describeConsumerGroups(cluster, groups, options)
     : groups.map(unknown)
   const rest = groups.filter((_, i) => mayBeClassic(modern[i]?.error))
@@ -260,10 +261,11 @@ export async function deleteGroups(
 }
 
 async function deleteGroup(cluster: Cluster, group: string, options: WaitOptions): Promise<void> {
-  await cluster.retrying(options, async () => {
-    const { signal } = options
-    const body = { groupsNames: [group] }
-    const answer = await cluster.request(DeleteGroups, body, { to: { group }, signal })
+  const waiting = cluster.within(options)
+  await cluster.retrying(waiting, async () => {
+    const { timeoutMs, signal } = waiting
+    const call = { to: { group }, timeoutMs, signal }
+    const answer = await cluster.request(DeleteGroups, { groupsNames: [group] }, call)
     return refused(answer.results[0]?.errorCode ?? 0, `deletion of group '${group}'`, { group })
   })
 }
@@ -275,18 +277,16 @@ export async function deleteOffsets(
   partitions: readonly TopicPartition[],
   options: WaitOptions = {}
 ): Promise<void> {
+  const waiting = cluster.within(options)
   for (const of of [group, ledgerOf(group)]) {
-    await cluster.retrying(options, async () => {
+    await cluster.retrying(waiting, async () => {
       const topics = byTopic(partitions).map(([name, some]) => ({
         name,
         partitions: some.map(({ partition }) => ({ partitionIndex: partition }))
       }))
-      const { signal } = options
-      const answer = await cluster.request(
-        OffsetDelete,
-        { groupId: of, topics },
-        { to: { group: of }, signal }
-      )
+      const { timeoutMs, signal } = waiting
+      const call = { to: { group: of }, timeoutMs, signal }
+      const answer = await cluster.request(OffsetDelete, { groupId: of, topics }, call)
       const codes = answer.topics.flatMap(t => t.partitions.map(p => p.errorCode))
       const code = [answer.errorCode, ...codes].find(c => c !== KafkaError.NONE) ?? 0
       if (of !== group && code === KafkaError.GROUP_ID_NOT_FOUND) return null

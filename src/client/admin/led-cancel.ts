@@ -22,10 +22,11 @@ const takeBack = -3
 export async function cancelLed(
   cluster: Cluster,
   group: LedGroup,
-  { id, timeoutMs = 30_000, signal }: CancelOptions
+  options: CancelOptions
 ): Promise<readonly CancelledPartition[]> {
   const { clock, random } = cluster.env
-  const deadline = clock.monotonic() + timeoutMs
+  const { id, signal } = options
+  const deadline = clock.monotonic() + cluster.within(options).timeoutMs
   const pending = group.rewinds.filter(({ rewindId, state }) => {
     return state === 0 && (id === undefined || sequenceOf(rewindId) === id)
   })

@@ -262,7 +262,7 @@ export async function settledGroup(
   group: string,
   options: WaitOptions
 ): Promise<readonly GroupDescription[]> {
-  const deadline = cluster.env.clock.monotonic() + (options.timeoutMs ?? 30_000) / 2
+  const deadline = cluster.env.clock.monotonic() + cluster.within(options).timeoutMs / 2
   for (let waitMs = 50; ; waitMs = Math.min(2 * waitMs, 500)) {
     const found = await describeGroups(cluster, [group], options)
     const rebalancing = found.some(({ type, state }) => {

@@ -44,6 +44,8 @@ import {
 
 /** How a rewind is carried out. */
 export interface RewindOptions extends WaitOptions {
+  /** How long to wait until every owner is at its target: theirs is the time, not a request's. Default 30,000. */
+  readonly timeoutMs?: number | undefined
   /** For the owners' `onRewind`, logs and `rewinds()`. As much of it as fits is kept. */
   readonly reason?: string | undefined
   /** Who asks. Default 'admin'. */

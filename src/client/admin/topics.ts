@@ -29,7 +29,7 @@ export async function createTopics(
   topics: readonly NewTopic[],
   options: WaitOptions = {}
 ): Promise<void> {
-  const { timeoutMs = 30_000, signal } = options
+  const waiting = cluster.within(options)
   for (const { topic, partitions = -1, replicationFactor = -1, configs = {} } of topics) {
     const wanted = {
       name: topic,
@@ -38,14 +38,10 @@ export async function createTopics(
       assignments: [],
       configs: Object.entries(configs).map(([name, value]) => ({ name, value }))
     }
-    let attempts = 0
-    await cluster.retrying(options, async () => {
-      attempts++
-      const answer = await cluster.request(
-        CreateTopics,
-        { topics: [wanted], timeoutMs },
-        { signal }
-      )
+    await cluster.retrying(waiting, async attempt => {
+      const { timeoutMs, signal } = waiting
+      const body = { topics: [wanted], timeoutMs }
+      const answer = await cluster.request(CreateTopics, body, { timeoutMs, signal })
       const { errorCode = 0, errorMessage = null } = answer.topics[0] ?? {}
       try {
         return refused(errorCode, `creation of topic '${topic}'`, {
@@ -54,12 +50,12 @@ export async function createTopics(
         })
       } catch (error) {
         // An attempt before may have been carried out although it wasn't answered so.
-        const ours = attempts > 1 && error instanceof PlayheadError && error.code === 'TOPIC_EXISTS'
+        const ours = attempt > 1 && error instanceof PlayheadError && error.code === 'TOPIC_EXISTS'
         if (ours) return null
         throw error
       }
     })
-    await cluster.topic(topic, options)
+    await cluster.topic(topic, waiting)
   }
 }
 
@@ -68,16 +64,17 @@ export async function deleteTopics(
   topics: readonly string[],
   options: WaitOptions = {}
 ): Promise<void> {
-  const { timeoutMs = 30_000, signal } = options
+  const waiting = cluster.within(options)
   for (const topic of topics) {
-    await cluster.retrying(options, async () => {
+    await cluster.retrying(waiting, async () => {
+      const { timeoutMs, signal } = waiting
       const answer = await cluster.request(
         DeleteTopics,
         version =>
           version >= 6
             ? { topics: [{ name: topic, topicId: noTopicId }], timeoutMs }
             : { topicNames: [topic], timeoutMs },
-        { signal }
+        { timeoutMs, signal }
       )
       const { errorCode = 0, errorMessage = null } = answer.responses[0] ?? {}
       const details = { topic, brokerMessage: errorMessage }
@@ -93,19 +90,18 @@ export async function addPartitions(
   count: number,
   options: WaitOptions = {}
 ): Promise<void> {
-  const { timeoutMs = 30_000, signal } = options
-  const body = {
-    topics: [{ name: topic, count, assignments: null }],
-    timeoutMs,
-    validateOnly: false
-  }
-  await cluster.retrying(options, async () => {
-    const answer = await cluster.request(CreatePartitions, body, { signal })
+  const waiting = cluster.within(options)
+  const topics = [{ name: topic, count, assignments: null }]
+  await cluster.retrying(waiting, async () => {
+    const { timeoutMs, signal } = waiting
+    const body = { topics, timeoutMs, validateOnly: false }
+    const answer = await cluster.request(CreatePartitions, body, { timeoutMs, signal })
     const { errorCode = 0, errorMessage = null } = answer.results[0] ?? {}
     const what = `growth of topic '${topic}' to ${count} partitions`
     return refused(errorCode, what, { topic, brokerMessage: errorMessage })
   })
-  await cluster.refresh({ topics: [topic], signal })
+  const { timeoutMs, signal } = waiting
+  await cluster.refresh({ topics: [topic], timeoutMs, signal })
 }
 
 /** Topics with their partitions. Rejects with UNKNOWN_TOPIC. */
@@ -147,15 +143,16 @@ export async function describeConfigs(
   names: readonly string[] | null = null,
   options: WaitOptions = {}
 ): Promise<readonly Config[]> {
-  const { signal } = options
+  const waiting = cluster.within(options)
   const [resourceType, resourceName, to] =
     'topic' in of
       ? ([resourceTypes.topic, of.topic, 'any'] as const)
       : ([resourceTypes.broker, String(of.broker), { node: of.broker }] as const)
   const body = { resources: [{ resourceType, resourceName, configurationKeys: names }] }
   let configs: readonly Config[] = []
-  await cluster.retrying(options, async () => {
-    const answer = await cluster.request(DescribeConfigs, body, { to, signal })
+  await cluster.retrying(waiting, async () => {
+    const { timeoutMs, signal } = waiting
+    const answer = await cluster.request(DescribeConfigs, body, { to, timeoutMs, signal })
     const found = answer.results[0]
     configs = (found?.configs ?? []).map(({ name, value, readOnly, configSource }) => {
       return { name, value, readOnly, own: ownSources.has(configSource) }
