@@ -289,6 +289,48 @@ test('sends that wait for room end by their deadline when none comes', async () 
   assert.deepEqual(world.log('t', 0).values, ['warm'])
 })
 
+test('a send that waited for its topic keeps its place and its deadline where sends wait for room', async () => {
+  const world = new World({ topics: { t: 1 } })
+  const options = { deliveryTimeoutMs: 5000, requestTimeoutMs: 5000, maxBufferedBytes: 1 }
+  const producer = new Producer(world.cluster, options)
+  await world.play(producer.send('t', { value: 'warm' }))
+  world.onProduce = ({ topic }) => (topic === 't' ? 'silence' : 'none')
+  const at = world.clock.monotonic()
+  const ended = new Map<string, number>()
+  const send = (topic: string, value: string) => {
+    const end = () => void ended.set(value, world.clock.monotonic() - at)
+    producer.send(topic, { value }).then(end, end)
+  }
+  send('late', 'first')
+  await world.clock.advance(3000)
+  send('t', 'takes the room')
+  send('t', 'waits for it')
+  const flushed = producer.flush().then(() => new Map(ended))
+  world.addTopic('late', 1)
+  await world.clock.advance(3000)
+  assert.deepEqual([...ended.keys()], ['first'])
+  assert.ok((ended.get('first') ?? 0) <= 5500, `${ended.get('first')} ms`)
+  assert.equal((await world.play(flushed)).size, 3)
+})
+
+test('a flush waits for a send that waited for its topic and then for room', async () => {
+  const world = new World({ topics: { t: 1 } })
+  const producer = new Producer(world.cluster, { maxBufferedBytes: 1 })
+  await world.play(producer.send('t', { value: 'warm' }))
+  world.onProduce = () => ({ delayMs: 1000 })
+  const settled: string[] = []
+  const send = (topic: string, value: string) =>
+    void producer.send(topic, { value }).then(() => settled.push(value))
+  send('late', 'before')
+  await world.clock.advance(100)
+  const flushed = producer.flush().then(() => settled.includes('before'))
+  await world.clock.advance(100)
+  send('t', 'takes the room')
+  send('t', 'waits for it')
+  world.addTopic('late', 1)
+  assert.ok(await world.play(flushed))
+})
+
 test('a broker that only refuses is not asked in a hot loop, however many partitions want to', async () => {
   const world = new World({ topics: { t: 100 }, brokers: 1 })
   const producer = new Producer(world.cluster, { deliveryTimeoutMs: 20_000 })

@@ -1,7 +1,9 @@
 /**
  * The way of a call from `send` into batches. Mostly straight through, within the call. Else it waits at one of
  * two gates, each first come, first served, so that records of a partition keep the order of the calls:
- * first until the topic is known (a line for each topic), then for room in the buffer (one line for all).
+ * first until the topic is known (a line for each topic), then for room in the buffer (one line for all). Each line is in
+ * the order of the calls, and so of their deadlines: who comes to the second gate from a topic that was long unknown
+ * takes its place among those that were let in meanwhile.
  */
 import { Fifo } from '../../base/fifo.ts'
 import { PlayheadError } from '../../base/error.ts'
@@ -145,10 +147,7 @@ export class Admission {
     this.#find(topic, line).then(
       found => {
         this.#asking.delete(topic)
-        for (let first = line.shift(); first !== undefined; first = line.shift()) {
-          this.#waiting--
-          this.#admit(found, first)
-        }
+        this.#letIn(found, line)
         this.#moved()
       },
       (error: unknown) => {
@@ -158,6 +157,24 @@ export class Admission {
         this.#moved()
       }
     )
+  }
+
+  /** In the order of the calls, with those that wait for room already. */
+  #letIn(topic: Topic, line: Fifo<Sending>): void {
+    const others = [...this.#forRoom]
+    this.#forRoom.clear()
+    for (const other of others) {
+      for (let first = line.peek(); first !== undefined; first = line.peek()) {
+        if (first.deadline >= other.deadline) break
+        line.shift()
+        this.#forRoom.push(first)
+      }
+      this.#forRoom.push(other)
+    }
+    for (let first = line.shift(); first !== undefined; first = line.shift()) {
+      this.#waiting--
+      this.#admit(topic, first)
+    }
   }
 
   async #find(name: string, line: Fifo<Sending>): Promise<Topic> {
