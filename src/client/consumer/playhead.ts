@@ -203,8 +203,9 @@ export class Playhead implements TopicPartition {
   }
 
   /** A look-up that was begun at `epoch` found where to start. False: a jump came first, and has its own. */
-  place(epoch: number, at: Place): boolean {
+  place(epoch: number, at: Place, then: 'reading' | 'held' = 'reading'): boolean {
     if (epoch !== this.epoch || this.state !== 'locating') return false
+    if (then === 'held') this.#heldBy = epoch
     this.position = this.fetchOffset = at.offset
     this.leaderEpoch = at.leaderEpoch ?? -1
     this.mark = at.mark ?? this.mark
@@ -215,7 +216,7 @@ export class Playhead implements TopicPartition {
     return true
   }
 
-  /** Ends the jump that was made with `then: 'held'` at `epoch`, unless another such came meanwhile. */
+  /** What was begun with `then: 'held'` at `epoch` goes on, unless another such came meanwhile. */
   release(epoch: number): void {
     if (epoch !== this.#heldBy) return
     this.#heldBy = null
@@ -223,6 +224,7 @@ export class Playhead implements TopicPartition {
     this.state = 'reading'
     this.#host.fetchingChanged(this)
     this.#host.deliverable(this)
+    this.#checkLimit()
   }
 
   /** Nothing more can be read here before a seek. */

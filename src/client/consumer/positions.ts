@@ -30,6 +30,11 @@ import { nameOf, partitionKey, type Place, type Playhead } from './playhead.ts'
 
 type GroupOffsets = ReadonlyMap<string, GroupOffset>
 
+/** Where a partition starts, and whether it is held there: a rewind that led to it is still to be announced. */
+export interface StartPlace extends Place {
+  readonly state: 'reading' | 'held'
+}
+
 /** What the ledger of rewinds has to say when partitions are assigned. */
 export interface StartSeam {
   /** What the ledger holds of `playheads`, by partition key. Rejects when it cannot be known now: it is asked again. */
@@ -42,9 +47,9 @@ export interface StartSeam {
     playheads: readonly Playhead[],
     committed: GroupOffsets,
     entries: GroupOffsets
-  ): Promise<ReadonlyMap<string, Place>>
-  /** `playhead` starts where `startPositions` said. */
-  placed(playhead: Playhead): void
+  ): ReadonlyMap<string, StartPlace>
+  /** These start where `startPositions` said. */
+  placed(playheads: readonly Playhead[]): void
 }
 
 export interface PositionsHost {
@@ -166,18 +171,20 @@ export class Positions {
     const places =
       ledger === null || entries === undefined
         ? placesOf(found)
-        : await ledger.startPositions(ours, found, entries)
+        : ledger.startPositions(ours, found, entries)
     const without: Search[] = []
+    const placed: Playhead[] = []
     for (const search of readable) {
       const { playhead, epoch } = search
       const place = places.get(playhead.key)
       if (place === undefined) without.push(search)
-      else if (playhead.place(epoch, place)) {
+      else if (playhead.place(epoch, place, place.state)) {
         const committed = found.get(playhead.key)
         if (committed !== undefined) this.#host.found(playhead, committedOf(committed))
-        ledger?.placed(playhead)
+        placed.push(playhead)
       }
     }
+    ledger?.placed(placed)
     this.#again(searches.filter(s => unreadable.has(s.playhead.key)))
     if (without.length > 0) await this.#uncommitted(without)
   }
@@ -379,11 +386,11 @@ function committedOf({ offset, leaderEpoch, metadata }: GroupOffset): Committed 
   }
 }
 
-function placesOf(found: ReadonlyMap<string, GroupOffset>): ReadonlyMap<string, Place> {
-  const places = new Map<string, Place>()
+function placesOf(found: ReadonlyMap<string, GroupOffset>): ReadonlyMap<string, StartPlace> {
+  const places = new Map<string, StartPlace>()
   for (const [key, committed] of found) {
     const { offset, leaderEpoch, mark } = committedOf(committed)
-    places.set(key, { offset, leaderEpoch, mark })
+    places.set(key, { offset, leaderEpoch, mark, state: 'reading' })
   }
   return places
 }

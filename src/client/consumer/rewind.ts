@@ -25,7 +25,7 @@ import {
   type Window,
   windowOf
 } from '../../group/ledger/position.ts'
-import { endOf, type RewindEntry, type Sequence } from '../../protocol/embedded/rewind-envelope.ts'
+import { endOf, type RewindEntry } from '../../protocol/embedded/rewind-envelope.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import { fetchOffsets } from '../../rpc/groups.ts'
 import { sleep } from '../../rpc/retry.ts'
@@ -33,9 +33,9 @@ import type { Commits } from './commits.ts'
 import { Doubts } from './doubts.ts'
 import type { Events } from './events.ts'
 import { type GroupOffset, committedOffsets } from './offsets.ts'
-import { nameOf, partitionKey, type Place, type Playhead } from './playhead.ts'
-import type { StartSeam } from './positions.ts'
-import { Herald, isCurrent, type Move, type OnRewind } from './rewound.ts'
+import { nameOf, partitionKey, type Playhead } from './playhead.ts'
+import type { StartPlace, StartSeam } from './positions.ts'
+import { bySequence, Herald, isCurrent, type Move, type OnRewind } from './rewound.ts'
 
 export interface RewinderSettings {
   readonly group: string
@@ -133,12 +133,7 @@ export class Rewinder implements StartSeam {
 
   /** The controller has recorded these: they take effect here, as entries of a ledger would. */
   take(entries: ReadonlyMap<Playhead, RewindEntry>): void {
-    const bySequence = new Map<Sequence, Move[]>()
-    for (const [playhead, entry] of entries) {
-      const move = this.#jump(playhead, entry)
-      bySequence.set(entry.sequence, [...(bySequence.get(entry.sequence) ?? []), move])
-    }
-    for (const moves of bySequence.values()) this.#finish(moves)
+    this.#finishEach([...entries].map(([playhead, entry]) => this.#jump(playhead, entry)))
   }
 
   /** A partition in the middle of a bounded replay, which another began. */
@@ -148,15 +143,14 @@ export class Rewinder implements StartSeam {
 
   // Starting
 
-  async startPositions(
+  startPositions(
     playheads: readonly Playhead[],
     committed: ReadonlyMap<string, GroupOffset>,
     found: ReadonlyMap<string, GroupOffset>
-  ): Promise<ReadonlyMap<string, Place>> {
+  ): ReadonlyMap<string, StartPlace> {
     const { cluster } = this.#host
     const now = cluster.env.clock.now()
-    const places = new Map<string, Place>()
-    const moves: Move[] = []
+    const places = new Map<string, StartPlace>()
     for (const playhead of playheads) {
       const { key, epoch, topicId } = playhead
       const inGroup = committed.get(key)
@@ -171,12 +165,12 @@ export class Rewinder implements StartSeam {
         continue
       }
       const leaderEpoch = at.because === 'commit' ? (inGroup?.leaderEpoch ?? -1) : -1
-      places.set(key, { offset: at.offset, leaderEpoch, mark })
+      const state = at.entry ? 'held' : 'reading'
+      places.set(key, { offset: at.offset, leaderEpoch, mark, state })
       if (at.because === 'external') this.#sayExternal(playhead, at.offset)
-      if (at.entry) moves.push({ playhead, epoch, entry: at.entry, from: at.from })
+      this.#starts.delete(playhead)
+      if (at.entry) this.#starts.set(playhead, { playhead, epoch, entry: at.entry, from: at.from })
     }
-    await this.#herald.announce(moves)
-    for (const move of moves) this.#starts.set(move.playhead, move)
     return places
   }
 
@@ -204,18 +198,25 @@ export class Rewinder implements StartSeam {
     this.#host.events.emit('error', { error })
   }
 
-  /** `playhead` starts where `startPositions` said: what came from an entry is acknowledged. */
-  placed(playhead: Playhead): void {
-    const move = this.#starts.get(playhead)
-    this.#starts.delete(playhead)
+  /** They start where `startPositions` said. What came from an entry is from here on as if it had jumped there. */
+  placed(playheads: readonly Playhead[]): void {
+    const moves: Move[] = []
+    for (const playhead of playheads) {
+      const move = this.#starts.get(playhead)
+      this.#starts.delete(playhead)
+      if (move) moves.push(move)
+      else this.#keepMark(playhead)
+    }
+    this.#finishEach(moves)
+  }
+
+  /** What is committed says less than the ledger: of a replay whose time is over, for one. */
+  #keepMark(playhead: Playhead): void {
     const { commits } = this.#host
-    const acked = commits.slot(playhead).acked
-    const asFound = acked?.mark.sequence === playhead.mark.sequence
-    if (asFound && !move) return
+    if (commits.slot(playhead).acked?.mark.sequence === playhead.mark.sequence) return
     const { epoch, position: offset } = playhead
     commits.want(playhead, { epoch, offset, leaderEpoch: -1 })
     commits.pump()
-    if (move) this.#herald.say([move])
   }
 
   #sayExternal(playhead: Playhead, offset: number): void {
@@ -277,17 +278,15 @@ export class Rewinder implements StartSeam {
     if (ledger?.error) throw ledger.error
     this.#crowded ||= (ledger?.value.length ?? 0) > crowdedAt + playheads.size
     const now = cluster.env.clock.now()
-    const bySequence = new Map<Sequence, Move[]>()
+    const moves: Move[] = []
     for (const { topic, partition, offset, metadata } of ledger?.value ?? []) {
       const playhead = playheads.get(partitionKey(topic, partition))
       if (playhead === undefined || !canJump(playhead)) continue
       const entry = readEntry(offset, metadata, playhead.topicId)
       if (!entry || !isNews(entry, playhead.mark.sequence, now)) continue
-      const moves = bySequence.get(entry.sequence) ?? []
-      bySequence.set(entry.sequence, moves)
       moves.push(this.#jump(playhead, entry))
     }
-    for (const moves of bySequence.values()) this.#finish(moves)
+    this.#finishEach(moves)
   }
 
   get #waiting(): { readonly timeoutMs: number; readonly signal: AbortSignal } {
@@ -312,6 +311,11 @@ export class Rewinder implements StartSeam {
     const { acked } = this.#host.commits.slot(playhead)
     const offset = acked?.offset ?? playhead.position
     return offset < 0 ? null : offset
+  }
+
+  /** Each rewind by itself: none waits for the `onRewind` of another. */
+  #finishEach(moves: readonly Move[]): void {
+    for (const same of bySequence(moves)) this.#finish(same)
   }
 
   /** Takes moves of one rewind from the jump to delivery. A second rewind of a partition waits for its first. */

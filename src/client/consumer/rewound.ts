@@ -118,7 +118,8 @@ export class Herald {
   }
 }
 
-function bySequence(moves: readonly Move[]): Iterable<readonly Move[]> {
+/** The moves of each rewind. */
+export function bySequence(moves: readonly Move[]): Iterable<readonly Move[]> {
   const groups = new Map<Sequence, Move[]>()
   for (const move of moves) {
     const { sequence } = move.entry
