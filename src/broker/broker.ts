@@ -147,6 +147,8 @@ export class EmbeddedBroker implements Broker {
   readonly #cluster: BrokerCluster
   readonly #options: BrokerOptions
   readonly #servers = new Map<number, Server>()
+  /** By node: its listener stops and starts one after the other. */
+  readonly #turns = new Map<number, Promise<void>>()
   readonly #retention: Retention
   #closing: Promise<void> | undefined
 
@@ -196,18 +198,30 @@ export class EmbeddedBroker implements Broker {
     }
   }
 
-  async stopListener(node: number): Promise<void> {
-    const { server, at } = this.#serverOf(node)
-    if (!at.up) return
-    await this.#cluster.setNode({ ...at, up: false })
-    await server.close()
+  stopListener(node: number): Promise<void> {
+    return this.#inTurn(node, async () => {
+      const { server, at } = this.#serverOf(node)
+      if (!at.up) return
+      await this.#cluster.setNode({ ...at, up: false })
+      await server.close()
+    })
   }
 
-  async startListener(node: number): Promise<void> {
-    const { server, at } = this.#serverOf(node)
-    if (at.up) return
-    await server.listen(this.#options.host ?? loopback, at.port, this.#options.tls)
-    await this.#cluster.setNode({ ...at, up: true })
+  startListener(node: number): Promise<void> {
+    return this.#inTurn(node, async () => {
+      const { server, at } = this.#serverOf(node)
+      if (at.up) return
+      if (this.#closing !== undefined) throw new PlayheadError('CLOSED', 'the broker was closed')
+      await server.listen(this.#options.host ?? loopback, at.port, this.#options.tls)
+      await this.#cluster.setNode({ ...at, up: true })
+    })
+  }
+
+  /** A start that overtakes the stop before it would open what that then closes, and it would stay closed. */
+  #inTurn(node: number, work: () => Promise<void>): Promise<void> {
+    const turn = (this.#turns.get(node) ?? Promise.resolve()).then(work, work)
+    this.#turns.set(node, turn)
+    return turn
   }
 
   #serverOf(node: number): { readonly server: Server; readonly at: BrokerNode } {
@@ -265,7 +279,9 @@ export class EmbeddedBroker implements Broker {
   }
 
   async #close(): Promise<void> {
-    await Promise.all([...this.#servers.values()].map(server => server.close()))
+    await Promise.all(
+      [...this.#servers].map(([node, server]) => this.#inTurn(node, () => server.close()))
+    )
     await this.#retention.close()
     await this.#cluster.close()
   }

@@ -99,6 +99,22 @@ test('what a stopped broker led goes to the others, and it may come back', async
   await wire.close()
 })
 
+test('stops and starts of a listener that come at once take place one after the other', async () => {
+  await using broker = await Broker.start()
+  const [address = ''] = broker.bootstrap
+  const { stop, start } = {
+    stop: () => broker.stopListener(1),
+    start: () => broker.startListener(1)
+  }
+  await stop()
+  await Promise.all([start(), stop(), start(), stop()])
+  await assert.rejects(Wire.connect(env, address).then(wire => wire.offset('t', 0, -1)))
+  await Promise.all([start(), stop(), start()])
+  const wire = await Wire.connect(env, address)
+  await wire.ask(ApiVersions, 3, { clientSoftwareName: 'wire', clientSoftwareVersion: '1' })
+  await wire.close()
+})
+
 test('a moved coordinator is found where it is', async () => {
   await using broker = await Broker.start({ brokers: 3 })
   const wire = await Wire.connect(env, broker.bootstrap[0] ?? '')
