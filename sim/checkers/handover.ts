@@ -45,7 +45,7 @@ interface Member {
 interface Slot {
   id: RewindId
   offset: number
-  /** What is stored may be lower, by a late commit. */
+  /** What was stored last, which is lower after a seek or a late commit; undefined: a late commit of before the rewind. */
   lowest: number | undefined
   /** Where the group stood before the rewind `id`. */
   before: number
@@ -267,7 +267,8 @@ export class HandoverChecker implements Checker {
       const one = { id: rewindId, offset, lowest: offset, before: -1, unsure: false }
       this.#slots.set(key, one)
     } else if (rewindId > slot.id) {
-      if (rewindId !== `${slot.id}.`) slot.before = slot.offset
+      // A seek back lowers what is committed, and so does a late commit.
+      if (rewindId !== `${slot.id}.`) slot.before = slot.lowest ?? slot.offset
       slot.id = rewindId
       slot.offset = slot.lowest = offset
     } else if (rewindId < slot.id) slot.lowest = undefined

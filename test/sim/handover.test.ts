@@ -158,6 +158,11 @@ breaks(
   [...mine, ...got(8), ...commit(9), ...commit(2, r1), deliver(6, `${r1}.`)],
   [...mine, ...got(8), ...commit(9), ...commit(2, r1), deliver(9, `${r1}.`)]
 )
+test('W15: a seek back before it is where the group was', () => {
+  const back = [...mine, ...got(8), ...commit(9), seek(2), ...got(2), ...commit(3)]
+  assert.equal(broken([...back, ...commit(0, r1), deliver(3, `${r1}.`)]), undefined)
+  assert.equal(broken([...back, ...commit(0, r1), deliver(2, `${r1}.`)]), 'W15')
+})
 breaks(
   'W15',
   'a replay goes on beyond its window',
