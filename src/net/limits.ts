@@ -14,3 +14,9 @@ export const acceptQueueLength = 4_096
  * does not read, or vanished, must not keep `onClose` from coming.
  */
 export const lingerMs = 10_000
+
+/**
+ * First TCP keep-alive probe after this much silence: it finds a peer whose machine vanished, or was started anew and knows
+ * nothing of the connection. What waits for an answer of minutes, a JoinGroup above all, is asked again only then.
+ */
+export const keepAliveMs = 15_000

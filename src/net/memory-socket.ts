@@ -2,7 +2,7 @@
 
 import type { Clock, Socket, SocketHandler, Timer } from '../base/env.ts'
 import { connectionLoss } from './failure.ts'
-import { highWaterBytes, lingerMs } from './limits.ts'
+import { highWaterBytes, keepAliveMs, lingerMs } from './limits.ts'
 import type { Pipe, Receiver, Sender } from './pipe.ts'
 
 type Phase = 'connecting' | 'open' | 'ending' | 'dying' | 'closed'
@@ -118,9 +118,13 @@ export class MemorySocket implements Socket, Sender, Receiver {
     this.#out.lose()
   }
 
-  /** Its machine is back, and answers what arrives for a forgotten socket by a reset. */
+  /** Its machine is back, and answers what arrives for a forgotten socket by a reset: the peer's next probe at the latest. */
   wake(): void {
-    if (this.#forgotten) this.#in.pump()
+    if (!this.#forgotten) return
+    this.#turning = this.#clock.after(keepAliveMs, () => {
+      if (this.#forgotten && !this.#machine.off) this.#disown()
+    })
+    this.#in.pump()
   }
 
   get gone(): boolean {
@@ -220,6 +224,7 @@ export class MemorySocket implements Socket, Sender, Receiver {
   }
 
   #disown(): void {
+    this.#turning?.cancel()
     this.#forgotten = false
     this.#machine.sockets.delete(this)
     this.#in.stop()

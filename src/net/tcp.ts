@@ -22,7 +22,7 @@ import type {
   SocketHandler
 } from '../base/env.ts'
 import { connectFailure, connectionLoss, listenFailure } from './failure.ts'
-import { acceptQueueLength, highWaterBytes, lingerMs } from './limits.ts'
+import { acceptQueueLength, highWaterBytes, keepAliveMs, lingerMs } from './limits.ts'
 import { Credentials, asksClients, credentialsOf, nodeTls } from './tls.ts'
 
 /**
@@ -33,9 +33,6 @@ const readBufferBytes = 256 * 1024
 
 /** The most that Node decrypts at once. A TLS socket has a buffer of its own. */
 const tlsReadBytes = 16 * 1024
-
-/** First TCP keep-alive probe after this much silence: finds peers that vanished. */
-const keepAliveMs = 60_000
 
 /** Per address, when a name has several. Node's default of 250 ms gives up on peers that are merely far. */
 const attemptMs = 1_000

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { lingerMs } from '../../src/net/limits.ts'
+import { keepAliveMs, lingerMs } from '../../src/net/limits.ts'
 import { MemoryNetwork } from '../../src/net/memory.ts'
 import { fairWire, type Link, type Wire } from '../../src/net/wire.ts'
 import { VirtualClock } from '../../sim/world/clock.ts'
@@ -205,6 +205,17 @@ test('after a power loss the connection is half-open, until the machine is back 
   await clock.runUntil(() => client.closed && caller.opens === 1)
   assert.match(String(client.error?.message), /ECONNRESET/)
   assert.deepEqual([server.byteCount, server.closes], [0, 0])
+})
+
+test('who only waits learns from a keep-alive probe that the machine was started anew', async () => {
+  const { clock, network, client } = await connected(10)
+  network.powerOff('b')
+  await clock.advance(1_000)
+  network.powerOn('b')
+  await clock.advance(keepAliveMs - 1_000)
+  assert.equal(client.closes, 0)
+  await clock.runUntil(() => client.closed)
+  assert.match(String(client.error?.message), /ECONNRESET/)
 })
 
 test('whatever is done to sockets and nodes, the rules of the port hold and all ends', async () => {
