@@ -66,6 +66,8 @@ export class HandoverChecker implements Checker {
   readonly #trying = new Map<number, number>()
   /** Of the request whose end comes next. */
   #applied: Of<'commit.applied'>[] = []
+  /** What a group commits within transactions too: when they take effect, and where that leaves it, is not seen here. */
+  readonly #inTransactions = new Set<string>()
   /** Behind which replays somebody has gone on. */
   readonly #resumed = new Set<string>()
   readonly #gaps = new Gaps()
@@ -102,6 +104,11 @@ export class HandoverChecker implements Checker {
         return this.#moved(event, undefined)
       case 'announced':
         return this.#announced(event)
+      case 'tx.offsets': {
+        const group = this.#members.get(event.member)?.group
+        for (const tp of Object.keys(event.at)) this.#inTransactions.add(`${group} ${tp}`)
+        return
+      }
       case 'deliver':
         return this.#deliver(event)
       case 'handled':
@@ -172,7 +179,8 @@ export class HandoverChecker implements Checker {
 
   #begins(name: string, tp: Tp): void {
     const member = this.#members.get(name)
-    const slot = this.#slots.get(`${member?.group} ${tp}`)
+    const key = `${member?.group} ${tp}`
+    const slot = this.#inTransactions.has(key) ? undefined : this.#slots.get(key)
     const known = slot !== undefined && !slot.unsure && slot.lowest !== undefined
     const floor = known ? { id: slot.id, offset: slot.lowest ?? 0 } : undefined
     member?.streams.set(tp, { ...nothing, floor })
@@ -223,8 +231,9 @@ export class HandoverChecker implements Checker {
     const { tp, offset, rewindId } = event
     const slot = this.#slots.get(`${group} ${tp}`)
     const place = `${group} ${tp} ${rewindId}`
+    const known = slot !== undefined && !slot.unsure && !this.#inTransactions.has(`${group} ${tp}`)
     // Once: later on a seek may lead anywhere.
-    if (slot === undefined || slot.unsure || this.#resumed.has(place)) return
+    if (!known || this.#resumed.has(place)) return
     this.#resumed.add(place)
     const same = slot.id === rewindId || `${slot.id}.` === rewindId
     if (!same || offset >= slot.before) return

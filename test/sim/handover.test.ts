@@ -152,6 +152,11 @@ test('G11: unless a late commit has brought that back, or a rewind', () => {
   assert.equal(broken([...before, ...commit(2), deliver(2, '0', 'o')]), undefined)
   assert.equal(broken([...before, deliver(0, r1, 'o')]), undefined)
 })
+test('G11: or a transaction, whose end is not seen', () => {
+  const tx: Happening = { k: 'tx.offsets', tx: 't', member: 'm', at: { [tp]: '0' } }
+  const before = [...mine, ...got(4), ...commit(5), tx, join('o'), assigned('o')]
+  assert.equal(broken([...before, deliver(2, '0', 'o')]), undefined)
+})
 breaks(
   'W15',
   'behind a replay an owner goes on lower than where the group was',
@@ -160,8 +165,9 @@ breaks(
 )
 test('W15: a seek back before it is where the group was', () => {
   const back = [...mine, ...got(8), ...commit(9), seek(2), ...got(2), ...commit(3)]
-  assert.equal(broken([...back, ...commit(0, r1), deliver(3, `${r1}.`)]), undefined)
-  assert.equal(broken([...back, ...commit(0, r1), deliver(2, `${r1}.`)]), 'W15')
+  const rewound = [...back, ...commit(0, r1), jumped(0, r1)]
+  assert.equal(broken([...rewound, deliver(3, `${r1}.`)]), undefined)
+  assert.equal(broken([...rewound, deliver(2, `${r1}.`)]), 'W15')
 })
 breaks(
   'W15',
@@ -176,6 +182,10 @@ breaks(
   [...mine, deliver(3, r1), { k: 'applied', member: 'm', tp, id: r2, from: 3, to: 0 }, silent()],
   [...mine, deliver(3, r1), { k: 'applied', member: 'm', tp, id: r2, from: 3, to: 0 }, fired()]
 )
+
+function jumped(to: number, id: string): Happening {
+  return { k: 'applied', member: 'm', tp, id, from: 3, to }
+}
 
 function revoked(drained = false): Happening {
   return { k: 'revoked', member: 'm', tps: [tp], ...(drained && { drained }) }
