@@ -50,7 +50,9 @@ export class LedRewinds {
       }
       const sequence = sequenceOf(last)
       if (last > 0) playhead.mark = { sequence: over ? endOf(sequence) : sequence, from: null }
-      if (window !== null && !over) rewinder?.bound(playhead, window)
+      // Whoever sought as soon as it was assigned, has left the replay.
+      const sought = playhead.epoch > 0
+      if (window !== null && !over && !sought) rewinder?.bound(playhead, window)
     }
     rewinder?.take(entries)
   }

@@ -76,7 +76,7 @@ export class Playhead implements TopicPartition {
   start: Start
   /** By the application. */
   paused = false
-  /** The next offset for the application; -1 while it is being located. */
+  /** The next offset for the application; -1 while it is being located, unless it sought an offset. */
   position = -1
   /** It is delivered up to here for now: the end of a bounded replay. */
   limit = Infinity
@@ -121,6 +121,8 @@ export class Playhead implements TopicPartition {
   #controller: AbortController | undefined
   /** The epoch of the jump that holds it; null: none does. A seek meanwhile moves it, and it stays held. */
   #heldBy: number | null = null
+  /** Where the application sought while it was not known yet what the group has: it goes there with the group's mark. */
+  #sought: Place | Exclude<Start, 'none'> | null = null
   /** What ended the epoch before. */
   #voided: JumpReason | 'lost' = 'seek'
 
@@ -172,6 +174,14 @@ export class Playhead implements TopicPartition {
     then: 'reading' | 'held' = 'reading'
   ): void {
     assert(this.state !== 'gone' && this.state !== 'revoking', 'only an owned partition jumps')
+    // Without the mark, what is committed from there would count as from before every rewind that there was. Nothing
+    // of this epoch is fetched or delivered: so there is nothing to be void.
+    if (why === 'seek' && this.#unmarked) {
+      this.#sought = to
+      this.limit = Infinity
+      this.position = typeof to === 'object' && 'offset' in to ? to.offset : -1
+      return
+    }
     this.#void(why)
     // What comes again because its handler failed is behind what was processed: that stays true.
     if (why !== 'redelivery') this.processed = this.processedLeaderEpoch = -1
@@ -181,10 +191,16 @@ export class Playhead implements TopicPartition {
       this.processedLeaderEpoch = to.leaderEpoch ?? -1
     }
     this.failures = 0
+    this.#sought = null
     if (then === 'held') this.#heldBy = this.epoch
     else if (why === 'rewind' || why === 'replay') this.#heldBy = null
     // Whoever seeks, leaves the replay; what only moves inside it, doesn't.
     if (why === 'seek' || why === 'rewind' || why === 'replay') this.limit = Infinity
+    this.verifiedAt = -2
+    this.#goTo(to)
+  }
+
+  #goTo(to: Place | Exclude<Start, 'none'>): void {
     if (typeof to === 'object' && 'offset' in to) {
       this.position = this.fetchOffset = to.offset
       this.leaderEpoch = to.leaderEpoch ?? -1
@@ -197,22 +213,40 @@ export class Playhead implements TopicPartition {
       this.state = 'locating'
       this.#host.locate(this)
     }
-    this.verifiedAt = -2
     this.#host.fetchingChanged(this)
     this.#checkLimit()
+  }
+
+  /** What the group has of it is being found out, and with it the mark of its commits. */
+  get #unmarked(): boolean {
+    return this.state === 'locating' && this.start === 'committed'
+  }
+
+  /** The application sought before it was known what the group has. */
+  get sought(): boolean {
+    return this.#sought !== null
+  }
+
+  /** What the group has is known. Goes where the application sought meanwhile, if it did. */
+  goWhereSought(): boolean {
+    const sought = this.#sought
+    if (sought === null) return false
+    this.#sought = null
+    this.#goTo(sought)
+    return true
   }
 
   /** A look-up that was begun at `epoch` found where to start. False: a jump came first, and has its own. */
   place(epoch: number, at: Place, then: 'reading' | 'held' = 'reading'): boolean {
     if (epoch !== this.epoch || this.state !== 'locating') return false
-    if (then === 'held') this.#heldBy = epoch
-    this.position = this.fetchOffset = at.offset
-    this.leaderEpoch = at.leaderEpoch ?? -1
+    if (then === 'held') {
+      this.#heldBy = epoch
+      // The rewind that led here was found after that.
+      this.#sought = null
+    }
     this.mark = at.mark ?? this.mark
     this.failures = 0
-    this.state = this.#heldBy === null ? 'reading' : 'held'
-    this.#host.fetchingChanged(this)
-    this.#checkLimit()
+    if (!this.goWhereSought()) this.#goTo(at)
     return true
   }
 

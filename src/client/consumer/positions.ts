@@ -48,8 +48,8 @@ export interface StartSeam {
     committed: GroupOffsets,
     entries: GroupOffsets
   ): ReadonlyMap<string, StartPlace>
-  /** These start where `startPositions` said. */
-  placed(playheads: readonly Playhead[]): void
+  /** These start where `startPositions` said, unless the application sought something else before. */
+  placed(playheads: ReadonlyMap<Playhead, StartPlace>): void
 }
 
 export interface PositionsHost {
@@ -173,7 +173,7 @@ export class Positions {
         ? placesOf(found)
         : ledger.startPositions(ours, found, entries)
     const without: Search[] = []
-    const placed: Playhead[] = []
+    const placed = new Map<Playhead, StartPlace>()
     for (const search of readable) {
       const { playhead, epoch } = search
       const place = places.get(playhead.key)
@@ -181,7 +181,7 @@ export class Positions {
       else if (playhead.place(epoch, place, place.state)) {
         const committed = found.get(playhead.key)
         if (committed !== undefined) this.#host.found(playhead, committedOf(committed))
-        placed.push(playhead)
+        placed.set(playhead, place)
       }
     }
     ledger?.placed(placed)
@@ -197,6 +197,7 @@ export class Positions {
     for (const search of searches) {
       if (!isOpen(search)) continue
       const { playhead } = search
+      if (playhead.goWhereSought()) continue
       const isNew = appeared(playhead.topic) || older.has(playhead.topic)
       playhead.start = isNew ? 'earliest' : startFrom
       this.locate(playhead)

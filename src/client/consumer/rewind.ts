@@ -159,7 +159,8 @@ export class Rewinder implements StartSeam {
       const entry = inLedger ? readEntry(inLedger.offset, inLedger.metadata, topicId) : null
       const at = effective(commit, entry, now)
       const mark = { sequence: at.sequence, from: at.from }
-      if (at.window) this.#bound(playhead, at.window)
+      // Whoever seeks, leaves a replay; unless it is only now found that there is to be one.
+      if (at.window && (at.entry || !playhead.sought)) this.#bound(playhead, at.window)
       if (at.offset === null) {
         playhead.mark = mark
         continue
@@ -199,22 +200,22 @@ export class Rewinder implements StartSeam {
   }
 
   /** They start where `startPositions` said. What came from an entry is from here on as if it had jumped there. */
-  placed(playheads: readonly Playhead[]): void {
+  placed(playheads: ReadonlyMap<Playhead, StartPlace>): void {
     const moves: Move[] = []
-    for (const playhead of playheads) {
+    for (const [playhead, { offset }] of playheads) {
       const move = this.#starts.get(playhead)
       this.#starts.delete(playhead)
       if (move) moves.push(move)
-      else this.#keepMark(playhead)
+      else this.#keepMark(playhead, offset)
     }
     this.#finishEach(moves)
   }
 
   /** What is committed says less than the ledger: of a replay whose time is over, for one. */
-  #keepMark(playhead: Playhead): void {
+  #keepMark(playhead: Playhead, offset: number): void {
     const { commits } = this.#host
     if (commits.slot(playhead).acked?.mark.sequence === playhead.mark.sequence) return
-    const { epoch, position: offset } = playhead
+    const { epoch } = playhead
     commits.want(playhead, { epoch, offset, leaderEpoch: -1 })
     commits.pump()
   }

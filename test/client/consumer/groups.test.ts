@@ -29,6 +29,32 @@ for (const protocol of protocols) {
     }
   })
 
+  test(`${protocol}: who seeks as soon as it is assigned stays where it sought, though the group was once rewound`, async () => {
+    const world = await new VirtualWorld().start({ topics: { t: 1 } })
+    await world.produce(0, 0, 10)
+    const at = { topic: 't', partition: 0 }
+    const options = { protocol, rewindCheckMs: 100, commitIntervalMs: 100 }
+    const first = world.member(options).read()
+    await world.clock.runUntil(() => first.seen.length === 10)
+    const { id } = await world.clock.play(first.consumer.rewind([{ ...at, offset: 2 }]))
+    await world.clock.runUntil(() => first.seen.length === 18)
+    await world.clock.play(first.consumer.close())
+    for (const [offset, count] of [
+      [7, 3],
+      ['earliest', 10]
+    ] as const) {
+      const next = world.member(options)
+      next.consumer.on('assigned', () => next.consumer.seek({ ...at, offset }))
+      next.read()
+      await world.clock.runUntil(() => next.seen.length === count)
+      await world.clock.advance(5_000)
+      assert.deepEqual(next.values(), numbered(0, 10 - count, count), 'and no rewind takes it away')
+      assert.equal(next.consumer.rewindOf(at), id, 'so that what it commits counts')
+      await world.clock.play(next.consumer.close())
+    }
+    await world.end()
+  })
+
   test(`${protocol}: startFrom is looked at where nothing is committed: a time, a duration, either end, nowhere`, async () => {
     const world = await new VirtualWorld().start({ topics: { t: 1 } })
     await world.produce(0, 0, 2)
