@@ -114,6 +114,8 @@ test('any sequence of events: no partition has two owners, and when it is quiet 
         for (const [who, what] of steps)
           act(crew, crew.hands[who % crew.hands.length] as Hand, what)
         for (const hand of crew.hands) crew.tell(hand, { on: 'caughtUp' })
+        // Who is about to leave has left before it starts again; or nobody may be there in the end.
+        crew.calm(1_000)
         for (const hand of crew.hands.slice(0, 2)) crew.start(hand)
         // A calm ends with a look at the topics: a leader that came back may learn only there that one has grown.
         crew.calm(5_000)

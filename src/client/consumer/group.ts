@@ -190,12 +190,14 @@ export class Group {
   /** The membership cannot go on; unless this member can join in another way. */
   #failed(error: PlayheadError): void {
     const { settings, cluster, group, failed } = this.#host
+    // Said by the broker, or by the list of what it speaks.
+    const off = [error.kafkaError, error.code].includes('UNSUPPORTED_VERSION')
     const kafkaError = error.kafkaError ?? ''
     if (this.#protocol === 'classic' && kafkaError === 'INCONSISTENT_GROUP_PROTOCOL') {
       return this.#noAssignorInCommon(error)
     }
-    if (this.#protocol !== 'consumer' || !classicAnswers.includes(kafkaError)) return failed(error)
-    const off = kafkaError === 'UNSUPPORTED_VERSION'
+    const isClassic = off || classicAnswers.includes(kafkaError)
+    if (this.#protocol !== 'consumer' || !isClassic) return failed(error)
     if (settings.protocol !== 'auto') {
       const when = off ? 'the brokers have KIP-848 switched off,' : 'if it is a classic group,'
       const why = `${error.message}: ${when} join it with protocol: 'classic'`
@@ -342,14 +344,10 @@ function startCode({ startFrom }: Settings): number {
 }
 
 /**
- * What Kafka answers to a KIP-848 member of a group that is classic, and that it will not convert; and where the protocol
- * is switched off, as it is by default from 3.7 to 3.9, although its requests are among those that the broker says it has.
+ * What Kafka answers to a KIP-848 member of a group that is classic, and that it will not convert. Where the protocol is
+ * switched off, as it is by default from 3.7 to 3.9, it is UNSUPPORTED_VERSION, although the broker says that it has it.
  */
-const classicAnswers: readonly string[] = [
-  'GROUP_ID_NOT_FOUND',
-  'INCONSISTENT_GROUP_PROTOCOL',
-  'UNSUPPORTED_VERSION'
-]
+const classicAnswers: readonly string[] = ['GROUP_ID_NOT_FOUND', 'INCONSISTENT_GROUP_PROTOCOL']
 
 const requirements = {
   consumer: { api: ConsumerGroupHeartbeat, needs: 'Kafka does from 4.0 on (KIP-848)' },

@@ -29,7 +29,7 @@ import { UnregisterConsumer } from '../../protocol/api/unregister-consumer.ts'
 import { KafkaError, kafkaErrorName } from '../../protocol/errors.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import type { CommitIdentity } from './commits.ts'
-import { refusalOf } from './membership.ts'
+import { cannotGoOn, isDefinite, refusalOf } from './membership.ts'
 import type { TopicIdPartition } from './offsets.ts'
 
 /** A partition, and where it starts; see LedLease. */
@@ -168,7 +168,7 @@ export class LedMembership {
         this.#env.log.info(`group '${group}': joining again: ${action.why}`)
         return
       case 'fail':
-        return this.#host.failed(refusalOf(group, action.code, action.message))
+        return this.#host.failed(action.error ?? refusalOf(group, action.code, action.message))
       case 'left':
         return this.#end()
     }
@@ -220,8 +220,8 @@ export class LedMembership {
   #unsent(request: LedRequest, error: unknown): void {
     if (!(error instanceof PlayheadError)) throw error
     if (error.code === 'CLOSED') return this.#end()
-    if (error.code === 'UNSUPPORTED_VERSION' || error.code === 'AUTHENTICATION_FAILED') {
-      this.#host.failed(error)
+    if (isDefinite(error)) {
+      return this.#tell({ on: 'unable', error: cannotGoOn(this.#host.group, error) })
     }
     this.#env.log.debug(`group '${this.#host.group}': no answer to a ${request.kind}`, {
       error: error.message

@@ -73,6 +73,7 @@ export interface MembershipOf<Event> {
 type CommonEvent =
   | { readonly on: 'start' }
   | { readonly on: 'wake' }
+  | { readonly on: 'unable'; readonly error: PlayheadError }
   | { readonly on: 'released'; readonly leases: readonly Lease[] }
   | { readonly on: 'overdue' }
   | { readonly on: 'caughtUp' }
@@ -189,8 +190,9 @@ export class Membership<State extends MemberView, Event, Fact, Request>
   troubled(error: unknown): boolean {
     if (!(error instanceof PlayheadError)) throw error
     if (error.code === 'CLOSED') this.#end()
-    else if (error.code === 'UNSUPPORTED_VERSION' || error.code === 'AUTHENTICATION_FAILED') {
-      this.#host.failed(error)
+    else if (isDefinite(error)) {
+      this.tell({ on: 'unable', error: cannotGoOn(this.#host.group, error) })
+      return false
     }
     return !this.#over
   }
@@ -282,6 +284,16 @@ export class Membership<State extends MemberView, Event, Fact, Request>
       this.tell({ on: 'wake' })
     })
   }
+}
+
+/** No request gets further than this one: who tries again hears the same. */
+export function isDefinite({ code }: PlayheadError): boolean {
+  return code === 'UNSUPPORTED_VERSION' || code === 'AUTHENTICATION_FAILED'
+}
+
+export function cannotGoOn(group: string, cause: PlayheadError): PlayheadError {
+  const message = `group '${group}': this consumer is no member any more: ${cause.message}`
+  return new PlayheadError(cause.code, message, { group, cause })
 }
 
 /** The group cannot be joined as configured. */

@@ -87,6 +87,9 @@ class Turn implements Decision<Fact, ClassicRequest> {
       case 'answered':
         this.answered(event.answer)
         break
+      case 'unable':
+        this.unable(event.error)
+        break
       case 'released':
         this.released(event.leases)
         break
@@ -400,6 +403,15 @@ class Turn implements Decision<Fact, ClassicRequest> {
     // By its own decision: the others wait for its assignment.
     this.fact({ is: 'refused', at: error === undefined ? Infinity : this.now })
     this.actions.push({ do: 'fail', code, message, ...(error === undefined ? {} : { error }) })
+  }
+
+  private unable(error: PlayheadError): void {
+    const { phase } = this.member
+    if (phase === 'left' || phase === 'failed') return
+    if (phase === 'leaving') return this.left()
+    this.loseAll(error.message)
+    this.fact({ is: 'refused', at: Infinity })
+    this.actions.push({ do: 'fail', code: KafkaError.NONE, message: '', error })
   }
 
   private overdue(): void {

@@ -163,6 +163,9 @@ class Turn implements Decision<Fact, HeartbeatRequest> {
       case 'unanswered':
         this.failed()
         break
+      case 'unable':
+        this.unable(event)
+        break
       case 'released':
         this.released(event.leases)
         break
@@ -260,6 +263,15 @@ class Turn implements Decision<Fact, HeartbeatRequest> {
         this.fact({ is: 'refused' })
         this.actions.push({ do: 'fail', code, message: answer.errorMessage ?? '' })
     }
+  }
+
+  private unable({ error }: Extract<MemberEvent<unknown>, { on: 'unable' }>): void {
+    const { phase } = this.member
+    if (phase === 'left' || phase === 'failed') return
+    const left = phase === 'leaving'
+    if (!left) this.loseAll(error.message)
+    this.fact({ is: left ? 'left' : 'refused' })
+    this.actions.push(left ? { do: 'left' } : { do: 'fail', code: 0, message: '', error })
   }
 
   private rejoin(why: string): void {

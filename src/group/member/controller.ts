@@ -75,6 +75,9 @@ class LedTurn implements LedDecision {
       case 'unanswered':
         this.unanswered(event.kind)
         break
+      case 'unable':
+        this.unable(event)
+        break
       case 'released':
         this.released(event.leases)
         break
@@ -265,6 +268,15 @@ class LedTurn implements LedDecision {
     if (kind === 'leave') this.change({ leaveOut: false })
     this.actions.push({ do: 'findCoordinator' })
     this.failed()
+  }
+
+  private unable({ error }: Extract<LedEvent, { on: 'unable' }>): void {
+    const { phase } = this.member
+    if (phase === 'left' || phase === 'failed') return
+    this.loseAll(error.message)
+    const left = phase === 'leaving'
+    this.change({ ...nothingOwned, mustRegister: false, phase: left ? 'left' : 'failed' })
+    this.actions.push(left ? { do: 'left' } : { do: 'fail', code: 0, message: '', error })
   }
 
   private isIn(): boolean {

@@ -52,6 +52,8 @@ export type MemberEvent<Answer> =
   | { readonly on: 'answered'; readonly answer: Answer }
   /** The request in flight will have no answer; whether it took effect is unknown. */
   | { readonly on: 'unanswered' }
+  /** A request cannot be sent, now or later: brokers don't speak it, or let nobody in. Nothing follows. */
+  | { readonly on: 'unable'; readonly error: PlayheadError }
   /** Leases of a `revoke` are free: their handlers are done, what they processed is committed. */
   | { readonly on: 'released'; readonly leases: readonly Lease[] }
   /** Other topics from now on. */

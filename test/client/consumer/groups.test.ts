@@ -4,6 +4,15 @@ import { test } from 'node:test'
 import type { PlayheadError } from '../../../src/base/error.ts'
 import { describeGroups } from '../../../src/client/admin/groups.ts'
 import type { StallReason } from '../../../src/client/consumer/events.ts'
+import { ApiVersions } from '../../../src/protocol/api/api-versions.ts'
+import { ConsumerGroupHeartbeat } from '../../../src/protocol/api/consumer-group-heartbeat.ts'
+import { ControllerHeartbeat } from '../../../src/protocol/api/controller-heartbeat.ts'
+import { ControllerListGroups } from '../../../src/protocol/api/controller-list-groups.ts'
+import { Heartbeat } from '../../../src/protocol/api/heartbeat.ts'
+import { JoinGroup } from '../../../src/protocol/api/join-group.ts'
+import { RegisterConsumer } from '../../../src/protocol/api/register-consumer.ts'
+import { KafkaError } from '../../../src/protocol/errors.ts'
+import type { Api } from '../../../src/protocol/schema.ts'
 import { numbered, VirtualWorld, type Watched } from './virtual.ts'
 
 const protocols = ['consumer', 'classic'] as const
@@ -80,11 +89,90 @@ for (const protocol of protocols) {
     await world.end(nowhere)
   })
 
-  test(`${protocol}: says why nothing comes, whatever it is`, async () => {
-    const told = async (
-      reason: StallReason,
-      bring: (world: VirtualWorld, member: Watched) => unknown
-    ): Promise<void> => {
+  const joined = async (world: VirtualWorld, member: Watched): Promise<void> => {
+    member.read()
+    await world.clock.runUntil(() => member.events.includes('assigned 0'))
+  }
+
+  const stalls: readonly (readonly [
+    StallReason,
+    (world: VirtualWorld, member: Watched) => unknown
+  ])[] = [
+    [
+      'not in the group',
+      (world, member) => {
+        const join = protocol === 'classic' ? 'JoinGroup' : 'ConsumerGroupHeartbeat'
+        world.broker.control.on(join, {}, { error: 'COORDINATOR_LOAD_IN_PROGRESS' })
+        member.read()
+      }
+    ],
+    [
+      'no partitions',
+      async (world, member) => {
+        const other = world.member({ protocol }).read()
+        await world.clock.runUntil(() => other.events.includes('assigned 0'))
+        member.read()
+      }
+    ],
+    [
+      'all partitions paused',
+      async (world, member) => {
+        await world.produce(0, 0, 2)
+        member.handle = () => member.consumer.pause()
+        member.read()
+      }
+    ],
+    [
+      'handler running',
+      async (world, member) => {
+        await world.produce(0, 0, 1)
+        const hang = () => new Promise(resolve => world.clock.after(60_000, () => resolve(null)))
+        member.handle = hang
+        member.read()
+      }
+    ],
+    [
+      'session expired',
+      async (world, member) => {
+        await joined(world, member)
+        const beat = protocol === 'classic' ? 'Heartbeat' : 'ConsumerGroupHeartbeat'
+        world.broker.control.on(beat, {}, 'drop')
+      }
+    ],
+    [
+      'start offset not found',
+      (world, member) => {
+        world.broker.control.on('OffsetFetch', {}, { error: 'COORDINATOR_LOAD_IN_PROGRESS' })
+        member.read()
+      }
+    ],
+    [
+      'fetch not answered',
+      async (world, member) => {
+        await joined(world, member)
+        world.broker.control.on('Fetch', {}, 'drop')
+      }
+    ],
+    [
+      'no leader',
+      async (world, member) => {
+        await joined(world, member)
+        world.broker.control.on('Metadata', { topic: 't' }, { answer: leaderless(world) })
+        world.broker.control.on('Fetch', {}, { error: 'NOT_LEADER_OR_FOLLOWER' })
+      }
+    ],
+    [
+      'nobody asks for records',
+      async (world, member) => {
+        // The application has nothing in hand: it polled once, and its loop ended.
+        await world.clock.play(member.consumer.poll({ timeoutMs: 1_000 }))
+        await world.clock.runUntil(() => member.events.includes('assigned 0'))
+        await world.produce(0, 0, 1)
+      }
+    ]
+  ]
+  for (const [reason, bring] of stalls) {
+    test(`${protocol}: when nothing comes because of '${reason}', the consumer says so`, async () => {
       const world = await new VirtualWorld().start({ topics: { t: 1 } })
       const member = world.member({ protocol, stalledAfterMs: 5_000 })
       let detail = ''
@@ -95,45 +183,28 @@ for (const protocol of protocols) {
       await world.clock.runUntil(() => member.events.includes(`stalled ${reason}`))
       assert.notEqual(detail, '')
       await world.clock.play(member.consumer.close({ timeoutMs: 1_000 }))
-    }
-    const joined = async (world: VirtualWorld, member: Watched): Promise<void> => {
-      member.read()
-      await world.clock.runUntil(() => member.events.includes('assigned 0'))
-    }
-    const join = protocol === 'classic' ? 'JoinGroup' : 'ConsumerGroupHeartbeat'
-    await told('not in the group', (world, member) => {
-      world.broker.control.on(join, {}, { error: 'COORDINATOR_LOAD_IN_PROGRESS' })
-      member.read()
     })
-    await told('no partitions', async (world, member) => {
-      const other = world.member({ protocol }).read()
-      await world.clock.runUntil(() => other.events.includes('assigned 0'))
-      member.read()
-    })
-    await told('all partitions paused', async (world, member) => {
-      await world.produce(0, 0, 2)
-      member.handle = () => member.consumer.pause()
-      member.read()
-    })
-    await told('handler running', async (world, member) => {
-      await world.produce(0, 0, 1)
-      member.handle = () => new Promise(resolve => world.clock.after(60_000, () => resolve(null)))
-      member.read()
-    })
-    await told('session expired', async (world, member) => {
-      await joined(world, member)
-      const beat = protocol === 'classic' ? 'Heartbeat' : 'ConsumerGroupHeartbeat'
-      world.broker.control.on(beat, {}, 'drop')
-    })
-    await told('start offset not found', (world, member) => {
-      world.broker.control.on('OffsetFetch', {}, { error: 'COORDINATOR_LOAD_IN_PROGRESS' })
-      member.read()
-    })
-    await told('fetch not answered', async (world, member) => {
-      await joined(world, member)
-      world.broker.control.on('Fetch', {}, 'drop')
-    })
-  })
+  }
+}
+
+/** What Metadata says of 't' while it has no leader. */
+function leaderless({ cluster }: VirtualWorld) {
+  const { brokers, controller, topics } = cluster.metadata
+  const { topicId = null } = topics.get('t') ?? {}
+  const errorCode = KafkaError.LEADER_NOT_AVAILABLE
+  const nobody = { leaderId: -1, leaderEpoch: 1, replicaNodes: [1], isrNodes: [1] }
+  return {
+    brokers: [...brokers.values()].map(({ id: nodeId, host, port }) => ({ nodeId, host, port })),
+    controllerId: controller,
+    topics: [
+      {
+        errorCode: 0,
+        name: 't',
+        topicId,
+        partitions: [{ errorCode, partitionIndex: 0, ...nobody }]
+      }
+    ]
+  }
 }
 
 test('a classic member that the coordinator no longer knows loses what it has, says why, and joins again', async () => {
@@ -197,4 +268,60 @@ test('where brokers say that they have KIP-848 and have it switched off, as Kafk
   assert.equal(code, 'UNSUPPORTED_VERSION')
   assert.match(message, /switched off, join it with protocol: 'classic'/)
   await world.end(member, insists)
+})
+
+/** What a broker says that doesn't speak these requests. */
+async function older(world: VirtualWorld, without: readonly Api[]) {
+  const who = { clientSoftwareName: 'test', clientSoftwareVersion: '1' }
+  const table = await world.clock.play(world.cluster.request(ApiVersions, who, { to: 'any' }))
+  const keys = without.map(({ key }) => key)
+  const apiKeys = table.apiKeys.filter(({ apiKey }) => !keys.includes(apiKey))
+  return { answer: { ...table, apiKeys } }
+}
+
+for (const [protocol, without] of [
+  ['consumer', [ConsumerGroupHeartbeat]],
+  ['classic', [Heartbeat, JoinGroup]],
+  ['controller', [ControllerHeartbeat, RegisterConsumer]],
+  ['controller', [ControllerListGroups]]
+] as const) {
+  const names = without.map(({ name }) => name).join(' and ')
+  test(`${protocol}: a member whose brokers don’t speak ${names} any more is told so once, and tries no further`, async () => {
+    const world = await new VirtualWorld().start({ topics: { t: 1 } })
+    await world.produce(0, 0, 2)
+    const member = world.member({ protocol }).read()
+    await world.clock.runUntil(() => member.seen.length === 2)
+    world.broker.control.on('ApiVersions', {}, await older(world, without))
+    await world.clock.play(world.broker.stopListener(1))
+    await world.clock.advance(1_000)
+    await world.clock.play(world.broker.startListener(1))
+    await world.clock.runUntil(() => member.ended)
+    const { code, message } = member.failure as PlayheadError
+    assert.equal(code, 'UNSUPPORTED_VERSION')
+    assert.match(
+      message,
+      /^group 'g': this consumer is no member any more: \w+: .*does not speak it/
+    )
+    assert.ok(member.events.includes('lost 0'))
+    let asked = 0
+    world.broker.control.on('*', ({ body }) => void (asked += Number('groupId' in body)))
+    await world.clock.advance(60_000)
+    const errors = member.events.filter(event => event.startsWith('error'))
+    assert.deepEqual([errors, asked], [['error UNSUPPORTED_VERSION'], 0])
+    await world.end(member)
+  })
+}
+
+test("while a cluster is upgraded, 'auto' is a classic member where the coordinator doesn’t speak KIP-848 yet", async () => {
+  const maxVersions = { ControllerListGroups: -1 }
+  const world = await new VirtualWorld().start({ brokers: 2, maxVersions })
+  let group = 'g'
+  const coordinator = () => world.clock.play(world.cluster.coordinator({ group }))
+  while ((await coordinator()) !== 2) group += 'g'
+  world.broker.control.on('ApiVersions', { node: 2 }, await older(world, [ConsumerGroupHeartbeat]))
+  await world.produce(0, 0, 2)
+  const member = world.member({ protocol: 'auto', group }).read()
+  await world.clock.runUntil(() => member.seen.length === 2)
+  assert.equal(member.consumer.protocol, 'classic')
+  await world.end(member)
 })
