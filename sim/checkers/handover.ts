@@ -128,9 +128,9 @@ export class HandoverChecker implements Checker {
         const key = `${event.group} ${event.tp}`
         if (event.id > (this.#asked.get(key) ?? '')) this.#asked.set(key, event.id)
         this.#targets.set(`${key} ${event.id}`, event.target)
-        if (event.led && event.state === 'done')
-          this.#recorded.set(key, { id: event.id, since: event.i })
-        return
+        if (event.led !== true || event.state !== 'done') return
+        this.#recorded.set(key, { id: event.id, since: event.i })
+        return this.#stands(key, event.id, event.target)
       }
       case 'group.gen':
         for (const [tp, member] of Object.entries(event.owners)) {
@@ -264,7 +264,6 @@ export class HandoverChecker implements Checker {
     const rewindId = event.rewindId ?? ''
     this.#isHandled(event)
     const key = `${group} ${tp}`
-    const slot = this.#slots.get(key)
     for (const { streams } of this.#members.values()) {
       const stream = streams.get(tp)
       if (stream?.floor === undefined) continue
@@ -272,15 +271,20 @@ export class HandoverChecker implements Checker {
       else if (rewindId === stream.floor.id && offset < stream.floor.offset)
         stream.floor = { id: rewindId, offset }
     }
+    this.#stands(key, rewindId, offset)
+  }
+
+  /** By a commit, or as a controller has recorded. */
+  #stands(key: string, id: RewindId, offset: number): void {
+    const slot = this.#slots.get(key)
     if (slot === undefined || slot.unsure) {
-      const one = { id: rewindId, offset, lowest: offset, before: -1, unsure: false }
-      this.#slots.set(key, one)
-    } else if (rewindId > slot.id) {
+      this.#slots.set(key, { id, offset, lowest: offset, before: -1, unsure: false })
+    } else if (id > slot.id) {
       // A seek back lowers what is committed, and so does a late commit.
-      if (rewindId !== `${slot.id}.`) slot.before = slot.lowest ?? slot.offset
-      slot.id = rewindId
+      if (id !== `${slot.id}.`) slot.before = slot.lowest ?? slot.offset
+      slot.id = id
       slot.offset = slot.lowest = offset
-    } else if (rewindId < slot.id) slot.lowest = undefined
+    } else if (id < slot.id) slot.lowest = undefined
     else {
       slot.offset = Math.max(slot.offset, offset)
       slot.lowest = offset

@@ -169,6 +169,12 @@ test('W15: a seek back before it is where the group was', () => {
   assert.equal(broken([...rewound, deliver(3, `${r1}.`)]), undefined)
   assert.equal(broken([...rewound, deliver(2, `${r1}.`)]), 'W15')
 })
+test('W15: where it is after a rewind that a controller has recorded counts without a commit', () => {
+  const led = (id: string, target: number) => entry(id, { led: true, target })
+  const story = [...mine, ...got(8), ...commit(9), led(r1, 3), led(r2, 0), jumped(0, r2)]
+  assert.equal(broken([...story, deliver(3, `${r2}.`)]), undefined)
+  assert.equal(broken([...story, deliver(2, `${r2}.`)]), 'W15')
+})
 breaks(
   'W15',
   'a replay goes on beyond its window',
