@@ -175,7 +175,10 @@ export class GroupHost {
   /** Takes in what the offsets of a group decided; resolves when it is stored. */
   take(group: Group, facts: readonly OffsetFact[]): Promise<void> {
     this.#apply(group, facts, this.#changes)
-    return this.#flush()
+    const effects = this.#settle(group, facts, this.#changes)
+    const stored = this.#flush()
+    this.#carryOut(group, effects, stored)
+    return stored
   }
 
   /**
@@ -184,8 +187,28 @@ export class GroupHost {
    */
   endTransaction(producerId: bigint, committed: boolean, changes: Changes): void {
     for (const group of this.#groups.values()) {
-      this.#apply(group, endTransaction(group.offsets, producerId, committed), changes)
+      const facts = endTransaction(group.offsets, producerId, committed)
+      if (facts.length === 0) continue
+      this.#apply(group, facts, changes)
+      const effects = this.#settle(group, facts, changes)
+      // After the caller has committed this, which it does in this turn.
+      void Promise.resolve().then(() => this.#carryOut(group, effects, this.#durable))
     }
+  }
+
+  /** Where transactions decide where partitions start, the group is told that some don't any more. */
+  #settle(
+    { id, key, members, offsets }: Group,
+    facts: readonly OffsetFact[],
+    changes: Changes
+  ): readonly Effect<unknown>[] {
+    if (members.type !== 'controller') return []
+    const open = offsets.pending.size > 0
+    const settles = ({ kind }: OffsetFact) => kind === 'decided' || (open && kind === 'committed')
+    if (!facts.some(settles)) return []
+    const { writes, effects } = members.decide({ kind: 'settled' }, this.#world(id))
+    for (const write of writes) this.#keys.put(key, write, changes)
+    return effects
   }
 
   /** The last commit to the store that what is read here may come from. */

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
+import { unsettled } from '../../src/group/offsets/offsets.ts'
 import { KafkaError } from '../../src/protocol/errors.ts'
 import type { Rewind } from '../../src/group/controller/state.ts'
 import type { RegisterAnswer, RewindAnswer } from '../../src/group/controller/world.ts'
@@ -52,6 +53,8 @@ class Play {
         this.of(name).add(key)
         const committed = this.stage.committed(of, index)
         if (committed >= 0) assert.equal(offset, committed, `${key} starts where it was left`)
+        const open = unsettled(this.stage.group.offsets, of, index)
+        assert.ok(!open, `${key} is given out, and a transaction may move it`)
       }
     }
   }
@@ -103,7 +106,7 @@ class Play {
         const { generation } = stage.actor(step.who)
         const epoch = generation - (step.stale ? 1 : 0)
         const key = `${step.topic}:${step.partition}`
-        const code = stage.commit(step.who, step.topic, step.partition, step.offset, epoch)
+        const code = stage.commit(step.who, step.topic, step.partition, step.offset, { epoch })
         if (code !== KafkaError.NONE) return
         const since = this.rewoundIn.get(key) ?? -1
         const outside = stage.group.members.size === 0
@@ -119,12 +122,21 @@ class Play {
           step.partitions.map(index => ({
             topic: step.topic,
             partition: index,
-            offset: step.offset
+            offset: step.offset,
+            until: step.until
           })),
           callMs
         )
         assert.ok(stage.group.head.lastRewindId >= this.lastRewindId, 'rewind ids rise')
         this.lastRewindId = stage.group.head.lastRewindId
+        return
+      case 'transact': {
+        const { who, topic, partition, offset, producer } = step
+        stage.commit(who, topic, partition, offset, { producer })
+        return
+      }
+      case 'end':
+        stage.end(step.producer, step.committed)
         return
       case 'cancel': {
         const rewindId = step.named ? Math.max(0, this.lastRewindId) : 0
@@ -263,6 +275,7 @@ class Play {
     assert.deepEqual(loaded.known, group.known)
     assert.deepEqual(loaded.rewinds, group.rewinds)
     assert.deepEqual(loaded.offsets.committed, group.offsets.committed)
+    assert.deepEqual(loaded.offsets.pending, group.offsets.pending)
     assert.equal(loaded.waiting, group.waiting)
   }
 
@@ -270,6 +283,8 @@ class Play {
   heal(): void {
     const { stage } = this
     for (const name of names) stage.disconnect(name)
+    // Within its time-out each transaction ends.
+    for (const producer of [1, 2]) stage.end(producer, producer === 1)
     for (let round = 0; round < 12; round++) {
       for (const name of names) this.behave(name, round === 0)
       this.oneOwner()

@@ -21,7 +21,9 @@ import type { GroupConfig, Topic } from '../../src/group/machine.ts'
 import {
   applyOffset,
   commit,
+  endTransaction,
   forget,
+  type OffsetFact,
   offsetOf,
   offsetParts,
   offsetWrites
@@ -141,10 +143,7 @@ export class Stage {
 
   deleteTopic(name: string): void {
     this.topics.delete(name)
-    for (const fact of forget(this.group.offsets, ({ topic }) => topic === name)) {
-      applyOffset(this.group.offsets, fact)
-      for (const write of offsetWrites(fact)) this.#store(write)
-    }
+    this.#take(forget(this.group.offsets, ({ topic }) => topic === name))
     this.#tell({ kind: 'topics' })
   }
 
@@ -218,14 +217,20 @@ export class Stage {
     }))
   }
 
-  /** As OffsetCommit does. Returns the error code. */
-  commit(name: string, topic: string, partition: number, offset: number, epoch?: number): number {
+  /** As OffsetCommit does, or TxnOffsetCommit in the transaction of `producer`. Returns the error code. */
+  commit(
+    name: string,
+    topic: string,
+    partition: number,
+    offset: number,
+    { epoch, producer }: { readonly epoch?: number; readonly producer?: number } = {}
+  ): number {
     const { memberId, generation } = this.actor(name)
     const verdict = controllerMachine.mayCommit(this.group, {
       memberId,
       instanceId: null,
       epoch: epoch ?? generation,
-      transactional: false,
+      transactional: producer !== undefined,
       knowsEpochs: true
     })
     const { id: topicId, partitionCount = 0 } = this.topics.get(topic) ?? { id: '' }
@@ -233,12 +238,18 @@ export class Stage {
     const code = typeof verdict === 'number' ? verdict : verdict(topicId, partition)
     if (code !== KafkaError.NONE) return code
     const one = { topic, topicId, partition, offset, leaderEpoch: 0, metadata: null }
-    const { facts } = commit(this.group.offsets, [one], { nowMs: this.world.wallMs })
-    for (const fact of facts) {
-      applyOffset(this.group.offsets, fact)
-      for (const write of offsetWrites(fact)) this.#store(write)
-    }
+    const producerId = producer === undefined ? undefined : BigInt(producer)
+    const how = { nowMs: this.world.wallMs, producerId }
+    this.#take(commit(this.group.offsets, [one], how).facts)
+    if (producer === undefined && this.group.offsets.pending.size > 0)
+      this.#tell({ kind: 'settled' })
     return code
+  }
+
+  /** The transaction that `producer` has open ends. */
+  end(producer: number, committed: boolean): void {
+    this.#take(endTransaction(this.group.offsets, BigInt(producer), committed))
+    this.#tell({ kind: 'settled' })
   }
 
   committed(topic: string, partition: number): number {
@@ -313,6 +324,13 @@ export class Stage {
     for (const effect of effects) {
       if (effect.kind === 'wake') this.#alarm = Math.min(this.#alarm, effect.atMs)
       else this.#answered(effect.ticket, effect.answer)
+    }
+  }
+
+  #take(facts: readonly OffsetFact[]): void {
+    for (const fact of facts) {
+      applyOffset(this.group.offsets, fact)
+      for (const write of offsetWrites(fact)) this.#store(write)
     }
   }
 

@@ -8,7 +8,23 @@ export type Step =
   | { do: 'register'; who: string; keep: number; also: boolean; stale: boolean; instance: boolean }
   | { do: 'heartbeat'; who: string; held: boolean; stale: boolean }
   | { do: 'commit'; who: string; topic: string; partition: number; offset: number; stale: boolean }
-  | { do: 'rewind'; who: string | null; topic: string; partitions: number[]; offset: number }
+  | {
+      do: 'transact'
+      who: string
+      topic: string
+      partition: number
+      offset: number
+      producer: number
+    }
+  | { do: 'end'; producer: number; committed: boolean }
+  | {
+      do: 'rewind'
+      who: string | null
+      topic: string
+      partitions: number[]
+      offset: number
+      until: number
+    }
   | { do: 'cancel'; topic: string; partitions: number[]; named: boolean }
   | { do: 'leave' | 'disconnect'; who: string }
   | { do: 'topic'; topic: string; partitions: number }
@@ -19,6 +35,7 @@ export type Step =
 const who = fc.constantFrom(...names)
 const topic = fc.constantFrom(...topics)
 const partition = fc.nat(4)
+const producer = fc.constantFrom(1, 2)
 const seldom = fc.integer({ min: 0, max: 5 }).map(n => n === 0)
 
 export const step: fc.Arbitrary<Step> = fc.oneof(
@@ -60,8 +77,24 @@ export const step: fc.Arbitrary<Step> = fc.oneof(
       who: fc.option(who),
       topic,
       partitions: fc.uniqueArray(partition, { minLength: 1, maxLength: 4 }),
-      offset: fc.integer({ min: -2, max: 120 })
+      offset: fc.integer({ min: -2, max: 120 }),
+      until: fc.constantFrom(-1, -1, 60)
     })
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constant('transact' as const),
+      who,
+      topic,
+      partition,
+      offset: fc.nat(99),
+      producer
+    })
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ do: fc.constant('end' as const), producer, committed: fc.boolean() })
   },
   {
     weight: 2,

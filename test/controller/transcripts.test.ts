@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { unsettled } from '../../src/group/offsets/offsets.ts'
 import { kafkaErrorName } from '../../src/protocol/errors.ts'
 import { Stage, type Target } from './stage.ts'
 
@@ -88,9 +89,16 @@ function perform(stage: Stage, command: string, words: readonly string[]): reado
       const [target] = targets(rest[0] ?? '', new Map())
       if (target === undefined) throw new Error(`commit what? ${rest[0]}`)
       const { topic, partition, offset } = target
-      const code = stage.commit(first, topic, partition, offset, number('generation'))
+      const code = stage.commit(first, topic, partition, offset, {
+        ...given('epoch', number('generation')),
+        ...given('producer', number('tx'))
+      })
+      if (code === 0 && options.has('tx')) return ['to be committed']
       return [code === 0 ? 'committed' : `refused: ${kafkaErrorName(code)}`]
     }
+    case 'end':
+      stage.end(Number(cut(first, '=')[1]), rest[0] === 'commit')
+      return []
     case 'leave':
       stage.leave(first)
       return []
@@ -159,7 +167,9 @@ function show({ group, topics }: Stage): readonly string[] {
       const rewind = group.rewinds.get(id)?.get(partition)
       const kind =
         lease === undefined
-          ? 'free'
+          ? unsettled(group.offsets, name, partition)
+            ? 'held by a transaction'
+            : 'free'
           : lease.moved
             ? `recalled from ${owner}, as it moves`
             : rewind?.state === 'waiting'

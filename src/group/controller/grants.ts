@@ -1,10 +1,19 @@
 /** Where a partition starts when it is granted, and what becomes of a rewind then. */
 import { KafkaError } from '../../protocol/errors.ts'
 import type { Partitions } from '../assign/assignor.ts'
-import { committedAs, offsetOf } from '../offsets/offsets.ts'
+import { committedAs, unsettled, offsetOf } from '../offsets/offsets.ts'
 import type { Ticket } from '../machine.ts'
 import { put } from './by-partition.ts'
-import { type Call, type Lease, type Member, type Rewind, lastRewind } from './state.ts'
+import { tell } from './news.ts'
+import {
+  type Call,
+  type ControllerGroup,
+  type Lease,
+  type Member,
+  type Rewind,
+  lastRewind,
+  waitingRewind
+} from './state.ts'
 import type { ControllerTurn, RegisterAnswer, RewindAnswer } from './world.ts'
 
 /** Leases in the making. */
@@ -37,7 +46,31 @@ export function grant(
   commitOffset(turn, { topicId, topic: topic.name, partition }, offset)
 }
 
-interface At {
+/**
+ * An open transaction may yet change where the partition starts, so nobody gets it before that has ended. Who read it
+ * from what is committed would work once more on what the transaction holds. A rewind that waits says where it starts,
+ * whatever was committed; but where a replay goes on after its window is where the group was.
+ */
+export function isHeld(group: ControllerGroup, { topicId, topic, partition }: At): boolean {
+  const rewind = waitingRewind(group, topicId, partition)
+  if (rewind !== undefined && rewind.until < 0) return false
+  return unsettled(group.offsets, topic, partition)
+}
+
+/** Nobody has the partition any more: a rewind that waited for it takes place, and whom it is promised to is told. */
+export function pass(turn: ControllerTurn, at: At): void {
+  const { state: group } = turn
+  const { topicId, partition } = at
+  if (isHeld(group, at)) return
+  const rewind = waitingRewind(group, topicId, partition)
+  if (rewind !== undefined) record(turn, rewind)
+  const to = group.promised.get(topicId)?.get(partition)
+  if (to === undefined) return
+  turn.become({ kind: 'due', topicId, partition })
+  tell(turn, to)
+}
+
+export interface At {
   readonly topicId: string
   readonly topic: string
   readonly partition: number

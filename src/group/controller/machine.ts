@@ -2,7 +2,7 @@
 import { assert } from '../../base/assert.ts'
 import { KafkaError } from '../../protocol/errors.ts'
 import { type Decision, type Machine, type Membership, Turn } from '../machine.ts'
-import { answerCall } from './grants.ts'
+import { answerCall, isHeld } from './grants.ts'
 import { heard, newsFor, say, wakeBy } from './news.ts'
 import { register, unregister } from './register.ts'
 import { rewind } from './rewind.ts'
@@ -14,7 +14,8 @@ import {
   recordUnowned,
   removeMember,
   settle,
-  topicsChanged
+  topicsChanged,
+  unhold
 } from './round.ts'
 import {
   type ControllerFact,
@@ -129,6 +130,8 @@ function decide(turn: ControllerTurn, event: ControllerEvent): void {
       return closed(turn, event.ticket)
     case 'topics':
       return discover(turn)
+    case 'settled':
+      return unhold(turn)
     case 'time':
       return passTime(turn)
     case 'loaded':
@@ -284,12 +287,17 @@ function checkWaiting(group: ControllerGroup): void {
   const { round, members, promised, statics } = group
   let waiting = 0
   for (const of of group.rewinds.values()) {
-    for (const { state, topicId, partition, id } of of.values()) {
+    for (const waits of of.values()) {
+      const { state, topicId, partition, id } = waits
       assert(id <= group.head.lastRewindId, 'a rewind has an id that was given out')
       if (state !== 'waiting') continue
       waiting++
       const owned = ownerOf(group, topicId, partition) !== undefined
-      assert(owned || round !== null, 'a rewind waits for an owner, or for the end of a round')
+      const held = isHeld(group, waits)
+      assert(
+        owned || held || round !== null,
+        'a rewind waits for an owner, a transaction, or a round'
+      )
     }
   }
   assert(waiting === group.waiting, 'waiting rewinds are counted')

@@ -5,7 +5,7 @@ import type { RequestRead } from '../../protocol/schema.ts'
 import type { Partitions } from '../assign/assignor.ts'
 import type { GroupConfig } from '../machine.ts'
 import { topicPattern } from '../pattern.ts'
-import { type Draft, answerRegistration, grant, record } from './grants.ts'
+import { type Draft, answerRegistration, grant, isHeld, pass } from './grants.ts'
 import { change, heard, tell } from './news.ts'
 import { put } from './by-partition.ts'
 import {
@@ -203,46 +203,39 @@ function answerNow(
   const freed: { readonly topicId: string; readonly partition: number }[] = []
   let granted = false
   let recalled = false
+  let changed = false
+  const give = (topicId: string, partition: number): void => {
+    const topic = turn.world.topics.withId(topicId)?.name ?? ''
+    if (isHeld(group, { topicId, topic, partition })) {
+      turn.become({ kind: 'promise', topicId, partition, memberId })
+      return
+    }
+    grant(turn, leases, member, { topicId, partition, since })
+    granted = true
+  }
   for (const [topicId, of] of member.leases) {
     for (const [partition, lease] of of) {
       if (keeps(registered, topicId, partition, lease)) {
         put(leases, topicId, partition, lease)
         recalled ||= lease.moved
-      } else if (lease.moved) freed.push({ topicId, partition })
-      else {
-        grant(turn, leases, member, { topicId, partition, since })
-        granted = true
+        continue
       }
+      changed = true
+      if (lease.moved) freed.push({ topicId, partition })
+      else give(topicId, partition)
     }
   }
-  for (const [topicId, of] of member.due) {
-    for (const partition of of) {
-      grant(turn, leases, member, { topicId, partition, since })
-      granted = true
-    }
-  }
+  for (const [topicId, of] of member.due) for (const partition of of) give(topicId, partition)
   const generation = granted ? since : member.generation
   if (granted) turn.become({ kind: 'head', head: { ...group.head, generation } })
-  if (granted || freed.length > 0) {
-    turn.become({ kind: 'holds', memberId, generation, leases })
-  }
+  if (granted || changed) turn.become({ kind: 'holds', memberId, generation, leases })
   const recalledUntilMs = recalled ? member.recalledUntilMs : Infinity
   heard(turn, memberId, { told: 'nothing', due: nothing, recalledUntilMs })
   answerRegistration(turn, memberId, registered.ticket, registered.kept)
-  for (const { topicId, partition } of freed) pass(turn, topicId, partition)
+  for (const at of freed)
+    pass(turn, { ...at, topic: turn.world.topics.withId(at.topicId)?.name ?? '' })
   // Perhaps it kept what is rewound.
   tell(turn, memberId)
-}
-
-/** A partition was given up: a rewind that waited for it takes place, and whom it is promised to is told. */
-function pass(turn: ControllerTurn, topicId: string, partition: number): void {
-  const { state: group } = turn
-  const rewind = waitingRewind(group, topicId, partition)
-  if (rewind !== undefined) record(turn, rewind)
-  const to = group.promised.get(topicId)?.get(partition)
-  if (to === undefined) return
-  turn.become({ kind: 'due', topicId, partition })
-  tell(turn, to)
 }
 
 function registrationOf(

@@ -1,7 +1,7 @@
 /** RewindConsumer: moves partitions of a group, whoever has them and whatever it is doing. */
 import { KafkaError } from '../../protocol/errors.ts'
 import { offsetOf } from '../offsets/offsets.ts'
-import { answerCall, decide, record } from './grants.ts'
+import { answerCall, decide, pass } from './grants.ts'
 import { tell, wakeBy } from './news.ts'
 import { put } from './by-partition.ts'
 import { type TakeBack, cancel, takeBack } from './cancel.ts'
@@ -81,7 +81,7 @@ function take(turn: ControllerTurn, rewind: Rewind): string | undefined {
   const owner = ownerOf(group, topicId, partition)
   if (owner !== undefined) return owner.id
   // Nobody has it. In a round it takes effect at the end: somebody may be about to get it.
-  if (group.round === null) record(turn, rewind)
+  if (group.round === null) pass(turn, rewind)
   return undefined
 }
 

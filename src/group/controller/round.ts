@@ -2,7 +2,16 @@
 import { KafkaError } from '../../protocol/errors.ts'
 import type { Partitions } from '../assign/assignor.ts'
 import type { Topic } from '../machine.ts'
-import { type Draft, answerRegistration, decide, grant, record } from './grants.ts'
+import {
+  type At,
+  type Draft,
+  answerRegistration,
+  decide,
+  grant,
+  isHeld,
+  pass,
+  record
+} from './grants.ts'
 import { change, heard, tell, wakeBy } from './news.ts'
 import { put } from './by-partition.ts'
 import {
@@ -131,7 +140,7 @@ interface Drawing {
   readonly target: Partitions
   readonly kept: Leases
   readonly owners: ReadonlyMap<string, ReadonlyMap<number, string>>
-  /** What others have yet to give up is put here. */
+  /** What others have yet to give up, or a transaction holds, is put here. */
   readonly promised: Map<string, Map<number, string>>
   readonly generation: number
 }
@@ -149,7 +158,10 @@ function draw(turn: ControllerTurn, member: Member, drawing: Drawing): Draft {
   for (const [topicId, of] of target) {
     for (const partition of of) {
       if (leases.get(topicId)?.has(partition)) continue
-      if (owners.get(topicId)?.has(partition)) put(promised, topicId, partition, member.id)
+      const taken = owners.get(topicId)?.has(partition) ?? false
+      const topic = turn.world.topics.withId(topicId)?.name ?? ''
+      if (taken || isHeld(turn.state, { topicId, topic, partition }))
+        put(promised, topicId, partition, member.id)
       else grant(turn, leases, member, { topicId, partition, since: generation })
     }
   }
@@ -196,8 +208,25 @@ export function recordUnowned(turn: ControllerTurn): void {
   const all = [...group.rewinds.values()].flatMap(of => [...of.values()])
   for (const rewind of all) {
     const owned = group.owners.get(rewind.topicId)?.has(rewind.partition) ?? false
-    if (rewind.state === 'waiting' && !owned) record(turn, rewind)
+    if (rewind.state === 'waiting' && !owned && !isHeld(group, rewind)) record(turn, rewind)
   }
+}
+
+/** Transactions have ended, so partitions that they held may be given out. */
+export function unhold(turn: ControllerTurn): void {
+  const { state: group, world } = turn
+  // Its end sees to all of them.
+  if (group.round !== null) return
+  recordUnowned(turn)
+  const free: At[] = []
+  for (const [topicId, of] of group.promised) {
+    const topic = world.topics.withId(topicId)?.name
+    if (topic === undefined) continue
+    for (const partition of of.keys()) {
+      if (!group.owners.get(topicId)?.has(partition)) free.push({ topicId, topic, partition })
+    }
+  }
+  for (const at of free) pass(turn, at)
 }
 
 /** Takes in what there is of the group's topics; what appeared after the group starts at its smallest offset. */
@@ -256,7 +285,7 @@ export function removeMember(turn: ControllerTurn, memberId: string, errorCode: 
   for (const [topicId, of] of leases) {
     for (const partition of of.keys()) {
       const rewind = group.rewinds.get(topicId)?.get(partition)
-      if (rewind?.state === 'waiting') record(turn, rewind)
+      if (rewind?.state === 'waiting' && !isHeld(group, rewind)) record(turn, rewind)
     }
   }
 }

@@ -10,6 +10,8 @@
  *
  * States of a partition, its lease:
  *   free       nobody has it: the next round gives it to somebody.
+ *   held       nobody has it, and an open transaction may yet commit offsets of it: it is promised, as if somebody had
+ *              it, until that has ended.
  *   granted    to a member. A commit of it is taken from that member alone, with the member's generation.
  *   recalled   it is still the member's, who is to stop it, commit, and register. `moved`: then it is free and goes to
  *              whom it is promised. `rewound`: then it is the member's again, at its new offset.
@@ -95,7 +97,8 @@ export interface Known {
 
 /**
  * The newest rewind of one partition.
- *   waiting   its owner was told, or is to be. When it has given up the partition, or is gone, the offset is recorded.
+ *   waiting   its owner was told, or is to be. When it has given up the partition, or is gone, the offset is recorded;
+ *             of a replay, when no transaction holds the partition either.
  *   recorded  the offset is committed; there is no owner that was told. The next one is, with its grant.
  *   cancelled its caller took it back while it waited: it never takes place, and the one before is the last that did.
  *   done      its owner was told. It is kept: who asks learns of it, and may undo it. Of a bounded replay every owner
@@ -183,7 +186,7 @@ export interface ControllerGroup {
   /** How many of them are waiting. */
   waiting: number
   readonly calls: Map<Ticket, Call>
-  /** Who gets a partition when it is free: member id by topic id and partition. */
+  /** Who gets a partition when it is free, and no transaction holds it: member id by topic id and partition. */
   readonly promised: Map<string, Map<number, string>>
   round: Round | null
   /** Of the last one. */
@@ -225,6 +228,12 @@ export type ControllerFact =
   | {
       readonly kind: 'promised'
       readonly promised: ReadonlyMap<string, ReadonlyMap<number, string>>
+    }
+  | {
+      readonly kind: 'promise'
+      readonly topicId: string
+      readonly partition: number
+      readonly memberId: string
     }
   | { readonly kind: 'due'; readonly topicId: string; readonly partition: number }
   | { readonly kind: 'call'; readonly call: Call }
@@ -352,6 +361,9 @@ function applyVolatile(group: ControllerGroup, fact: VolatileFact): void {
     case 'promised':
       group.promised.clear()
       for (const [topicId, members] of fact.promised) group.promised.set(topicId, new Map(members))
+      return
+    case 'promise':
+      put(group.promised, fact.topicId, fact.partition, fact.memberId)
       return
     case 'due': {
       const member = group.members.get(drop(group.promised, fact.topicId, fact.partition) ?? '')

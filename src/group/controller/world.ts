@@ -64,6 +64,8 @@ export type ControllerEvent =
   /** Whoever waited for this ticket's answer is gone. */
   | { readonly kind: 'closed'; readonly ticket: Ticket }
   | { readonly kind: 'topics' }
+  /** Offsets that transactions might have committed were decided, or others were committed after them. */
+  | { readonly kind: 'settled' }
   | { readonly kind: 'time' }
   | { readonly kind: 'loaded' }
 

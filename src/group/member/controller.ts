@@ -148,11 +148,11 @@ class LedTurn implements LedDecision {
       else if (!kept.has(key) && halted.has(key)) moves.push(lease)
     }
     const foreign = without(owned, granted)
-    // What was stopped for a rewind and is another's by now has been committed: there is nothing left to do.
+    // What was stopped for a rewind and is not given again has been committed: there is nothing left to do.
     const lost = new Map([...foreign].filter(([key]) => !kept.has(key)))
     const recall = new Map([...foreign].filter(([key]) => kept.has(key) && !recalled.has(key)))
     if (lost.size > 0) {
-      this.lose(lost, 'it went to another member')
+      this.lose(lost, 'it went to another member, or waits for a transaction')
     }
     const moved = leasesOf(moves)
     this.change({

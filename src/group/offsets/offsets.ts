@@ -199,6 +199,16 @@ export function undecided(offsets: Offsets, topic: string, partition: number): b
   return false
 }
 
+/** Whether an open transaction would change it by its commit: what was committed after its offsets stands. */
+export function unsettled(offsets: Offsets, topic: string, partition: number): boolean {
+  const since = offsetOf(offsets, topic, partition)?.position ?? -1
+  for (const pending of offsets.pending.values()) {
+    const commit = pending.get(topic)?.get(partition)
+    if (commit !== undefined && commit.position > since) return true
+  }
+  return false
+}
+
 export function applyOffset(offsets: Offsets, fact: OffsetFact): Offsets {
   switch (fact.kind) {
     case 'committed':
