@@ -35,6 +35,11 @@ export interface LogStart {
   readonly compactedBytes: number
 }
 
+interface Unstored {
+  readonly baseOffset: number
+  readonly maxTimestamp: number
+}
+
 export class Log {
   readonly #store: Store
   readonly #cpu: Cpu
@@ -56,6 +61,9 @@ export class Log {
   /** Its end could not be read: nothing is appended, as offsets behind it may have been given. */
   damaged = false
   #indexedPosition = -Infinity
+
+  /** Appended, and not in the store yet, where they would be read. */
+  readonly #unstored: Unstored[] = []
 
   constructor(
     store: Store,
@@ -93,7 +101,14 @@ export class Log {
     const known = { from: at.attributes, crc32c: bytes.readUInt32BE(at.crc) }
     changes.put(numberKey(this.#batches, this.endOffset), bytes, known)
     this.#count(this.endOffset, bytes.length, maxTimestamp)
+    this.#unstored.push({ baseOffset: this.endOffset, maxTimestamp })
     this.endOffset = lastOffset + 1
+  }
+
+  /** The store has what is below `endOffset`. */
+  stored(endOffset: number): void {
+    const left = this.#unstored.findIndex(({ baseOffset }) => baseOffset >= endOffset)
+    this.#unstored.splice(0, left < 0 ? this.#unstored.length : left)
   }
 
   /** Batches from the one that holds `from` to the last that begins below `to`. */
@@ -178,14 +193,17 @@ export class Log {
     return undefined
   }
 
-  /** Forgets what is below `offset`: whole batches go at once, the rest of one is hidden. */
+  /**
+   * Forgets what is below `offset`, which the store has: whole batches go at once, the rest of one is hidden. What is on
+   * its way to the store begins at `offset` or later, and stays.
+   */
   cut(offset: number, changes: Changes): void {
     this.startOffset = offset
     const first = this.batchAt(offset)
-    const base = first === undefined ? this.endOffset : first.baseOffset
+    const base = first === undefined ? offset : first.baseOffset
     changes.deleteRange(this.#batches, numberKey(this.#batches, base))
     this.startPosition = this.positionOf(base)
-    if (base === this.endOffset) this.compactedBytes = 0
+    if (first === undefined) this.compactedBytes = 0
     changes.deleteRange(this.#index, numberKey(this.#index, this.#indexed(base)?.offset ?? base))
     if (this.maxTimestampOffset < base && this.maxTimestampOffset >= 0) this.#seekMaxTimestamp(base)
   }
@@ -330,10 +348,12 @@ export class Log {
   #seekMaxTimestamp(from: number): void {
     this.maxTimestamp = -1
     this.maxTimestampOffset = -1
-    for (const batch of this.batches(from, this.endOffset)) {
-      if (batch.maxTimestamp <= this.maxTimestamp) continue
-      this.maxTimestamp = batch.maxTimestamp
-      this.maxTimestampOffset = batch.baseOffset
+    const latest = ({ baseOffset, maxTimestamp }: Unstored) => {
+      if (maxTimestamp <= this.maxTimestamp) return
+      this.maxTimestamp = maxTimestamp
+      this.maxTimestampOffset = baseOffset
     }
+    for (const batch of this.batches(from, this.endOffset)) latest(batch)
+    this.#unstored.forEach(latest)
   }
 }

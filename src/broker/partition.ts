@@ -173,6 +173,7 @@ export class Partition {
     if (endOffset <= this.highWatermark) return
     assert(endOffset <= this.log.endOffset, 'only what was appended becomes durable')
     this.highWatermark = endOffset
+    this.log.stored(endOffset)
     for (let at = this.#ending.length - 1; at >= 0; at--) {
       if ((this.#ending[at]?.marker ?? Infinity) < endOffset) this.#ending.splice(at, 1)
     }

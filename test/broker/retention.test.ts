@@ -1,5 +1,8 @@
 /** What logs lose: by time, by size, by request, by compaction; and what stays where it was. */
 import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { nodeCpu } from '../../src/base/node/cpu.ts'
@@ -94,6 +97,37 @@ test('deleted records are gone, also those within a batch', async () => {
   assert.deepEqual(await cut(-1), [0, 3])
   assert.equal((await wire.offset('t', 0, 0)).offset, -1)
   await wire.close()
+})
+
+test('what is on its way to the disk survives the deletion of all before it', async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'playhead-retention-'))
+  try {
+    await using broker = await Broker.start({ topics: { t: 1 }, dataDir, durability: 'fsync' })
+    const producer = await Wire.connect(env, broker.bootstrap[0] ?? '')
+    const deleter = await Wire.connect(env, broker.bootstrap[0] ?? '')
+    const body = {
+      timeoutMs: 1000,
+      topics: [{ name: 't', partitions: [{ partitionIndex: 0, offset: -1 }] }]
+    }
+    for (let at = 0; at < 50; at++) {
+      // Ever older: what is deleted had the latest time of all.
+      const batch = batchOf([{ value: `${at}`, timestamp: 1_000 - at }])
+      const produced = producer.produce('t', 0, batch)
+      const { topics } = await deleter.ask(DeleteRecords, 2, body)
+      const start = topics[0]?.partitions[0]?.lowWatermark ?? -1
+      const { baseOffset } = await produced
+      if (start > baseOffset) continue
+      assert.deepEqual(recordsOf((await deleter.fetch('t', 0, baseOffset)).records), [
+        `${at}:${at}`
+      ])
+      const latest = await deleter.offset('t', 0, -3)
+      assert.deepEqual([latest.offset, latest.timestamp], [baseOffset, 1_000 - at])
+    }
+    await producer.close()
+    await deleter.close()
+  } finally {
+    await rm(dataDir, { recursive: true })
+  }
 })
 
 const compacted = {
