@@ -1,9 +1,12 @@
-/** A group of processes is rewound while its members are killed, and their histories are judged. */
-import { after, before, test } from 'node:test'
+/** A group of processes is rewound while members and callers are killed, and the histories are judged. */
+import assert from 'node:assert/strict'
+import { after, before, type TestContext, test } from 'node:test'
 import type { Admin } from '../../src/client/admin/admin.ts'
+import type { RewindResult } from '../../src/client/admin/rewind-result.ts'
+import type { KnownRewind } from '../../src/client/admin/rewind-status.ts'
 import { Playhead } from '../../src/index.ts'
 import { kafka, type OwnCluster } from './cluster.ts'
-import { judgeToTheEnd } from './rewind/history.ts'
+import { type Call, judgeToTheEnd } from './rewind/history.ts'
 import { answerLine, callLine, eventually, fill, Team } from './rewind/team.ts'
 
 let own: OwnCluster
@@ -32,14 +35,20 @@ after(async () => {
 
 const partitions = 6
 const perPartition = 33_334
-const rewinds = 20
+const rewindsOf = { consumer: 20, classic: 6 } as const
 
-test('W6 crash: 20 rewinds while members and the broker are killed and started again; nothing is skipped after a target', async t => {
+for (const protocol of ['consumer', 'classic'] as const) {
+  test(`W6 crash, ${protocol}: ${rewindsOf[protocol]} rewinds while members, callers and the broker are killed; nothing is skipped after a target`, t =>
+    crashes(protocol, t))
+}
+
+async function crashes(protocol: 'consumer' | 'classic', t: TestContext): Promise<void> {
   const topic = own.uniqueName('crash')
   const group = own.uniqueName('crash')
   await admin.createTopics([{ topic, partitions }])
   await fill(client, topic, partitions, perPartition)
-  const team = new Team({ bootstrap: own.bootstrap, group, topic, sessionTimeoutMs: 6_000 })
+  const { bootstrap } = own
+  const team = new Team({ bootstrap, group, topic, protocol, sessionTimeoutMs: 6_000 })
   t.after(() => team[Symbol.asyncDispose]())
   for (const node of ['a', 'b', 'c']) team.start(node)
   const committed = async () => {
@@ -54,7 +63,7 @@ test('W6 crash: 20 rewinds while members and the broker are killed and started a
 
   const ids = new Map<string, { id: string; to: number }>()
   let killer = Promise.resolve()
-  for (let i = 0; i < rewinds; i++) {
+  for (let i = 0; i < rewindsOf[protocol]; i++) {
     const chosen = [...Array(partitions).keys()].filter(() => Math.random() < 0.4)
     if (chosen.length === 0) chosen.push(i % partitions)
     const at = await committed()
@@ -71,8 +80,7 @@ test('W6 crash: 20 rewinds while members and the broker are killed and started a
         team.start(node)
       })
     }
-    const plan = await admin.planRewind(group, { to })
-    // Twice it is the broker: coordinator of group and ledger, and leader of all partitions.
+    // Once or twice it is the broker: coordinator of group and ledger, and leader of all partitions.
     if (i % 9 === 4) {
       killer = killer.then(async () => {
         await own.kill(0)
@@ -80,8 +88,7 @@ test('W6 crash: 20 rewinds while members and the broker are killed and started a
       })
     }
     team.write(callLine(`w${i}`, group, targets))
-    // A partition whose owner was killed has none until the broker's session time-out.
-    const result = await admin.rewind(plan, { timeoutMs: 90_000 })
+    const result = i % 5 === 2 ? await orphaned(team, group, to) : await answered(group, to)
     team.write(answerLine(`w${i}`, result))
     for (const { partition, to: offset } of result.partitions) {
       ids.set(`${topic}:${partition}`, { id: result.id, to: offset })
@@ -101,4 +108,29 @@ test('W6 crash: 20 rewinds while members and the broker are killed and started a
   t.diagnostic(
     `${count('deliver')} deliveries, ${count('applied')} jumps, ${count('join')} members`
   )
-})
+}
+
+async function answered(group: string, to: Call['to']): Promise<RewindResult> {
+  // A partition whose owner was killed has none until the broker's session time-out.
+  return await admin.rewind(await admin.planRewind(group, { to }), { timeoutMs: 90_000 })
+}
+
+/** Its caller is killed before it has an answer; whoever looks afterwards sees it applied to all, as it was asked for. */
+async function orphaned(team: Team, group: string, to: Call['to']): Promise<KnownRewind> {
+  await team.rewindAndDie(to)
+  let newest: KnownRewind | undefined
+  await eventually(
+    async () => {
+      newest = (await admin.rewinds(group))[0]
+      return newest?.partitions.every(({ state }) => state === 'applied') === true
+    },
+    `a rewind of ${to.length} partitions whose caller was killed takes place`,
+    90_000
+  )
+  assert.ok(newest !== undefined)
+  assert.deepEqual(
+    new Map(newest.partitions.map(p => [p.partition, p.to])),
+    new Map(to.map(p => [p.partition, p.offset]))
+  )
+  return newest
+}

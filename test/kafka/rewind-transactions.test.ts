@@ -11,7 +11,7 @@ const stage = new Stage(kafka)
 after(() => stage.close())
 
 /** What copies a topic to another in transactions, ten records at a time. */
-async function copier(s: Scene) {
+async function copier(s: Scene, protocol: 'consumer' | 'classic') {
   const copies = `${s.topic}-copies`
   await stage.admin.createTopics([{ topic: copies, partitions: 1 }])
   const producer = stage.client.producer({ transactionalId: s.group })
@@ -19,6 +19,7 @@ async function copier(s: Scene) {
   const consumer = stage.client.consumer({
     group,
     topics: [topic],
+    protocol,
     commit: 'manual',
     rewindCheckMs: 50
   })
@@ -37,63 +38,65 @@ async function copier(s: Scene) {
   return { producer, consumer, copies, copied }
 }
 
-test('W16 transactions: work on records from before a rewind is aborted, and nobody sees it', async t => {
-  const s = await stage.scene(1, 20)
-  const { producer, consumer, copies, copied } = await copier(s)
-  t.after(() => producer.close())
-  t.after(() => consumer.close())
-  const name = ({ offset }: { offset: number }) => ({ value: Buffer.from(`${offset}`) })
-  const records = await consumer.poll({ maxRecords: 10, timeoutMs: 10_000 })
-  await consumer.commit()
-  let rewound: Promise<RewindResult> | undefined
-  const lost = producer.transaction(async tx => {
-    await tx.sendMany(copies, records.map(name))
-    rewound = s.rewind({ offset: 5 })
-    await eventually(() => consumer.rewindOf(records[0] ?? never()) !== undefined, 'it jumped')
-    await tx.commitOffsets(consumer)
+for (const protocol of ['consumer', 'classic'] as const) {
+  test(`W16 transactions, ${protocol}: work on records from before a rewind is aborted, and nobody sees it`, async t => {
+    const s = await stage.scene(1, 20)
+    const { producer, consumer, copies, copied } = await copier(s, protocol)
+    t.after(() => producer.close())
+    t.after(() => consumer.close())
+    const name = ({ offset }: { offset: number }) => ({ value: Buffer.from(`${offset}`) })
+    const records = await consumer.poll({ maxRecords: 10, timeoutMs: 10_000 })
+    await consumer.commit()
+    let rewound: Promise<RewindResult> | undefined
+    const lost = producer.transaction(async tx => {
+      await tx.sendMany(copies, records.map(name))
+      rewound = s.rewind({ offset: 5 })
+      await eventually(() => consumer.rewindOf(records[0] ?? never()) !== undefined, 'it jumped')
+      await tx.commitOffsets(consumer)
+    })
+    await assert.rejects(lost, { code: 'TRANSACTION_ABORTED' })
+    const again = await consumer.poll({ maxRecords: 10, timeoutMs: 10_000 })
+    assert.deepEqual(
+      (await rewound)?.partitions.map(p => p.state),
+      ['applied']
+    )
+    await producer.transaction(async tx => {
+      await tx.sendMany(copies, again.map(name))
+      await tx.commitOffsets(consumer)
+    })
+    assert.deepEqual(await copied(), range(5, 15).map(String))
+    assert.equal((await stage.admin.lag(s.group))[0]?.committed, 15)
   })
-  await assert.rejects(lost, { code: 'TRANSACTION_ABORTED' })
-  const again = await consumer.poll({ maxRecords: 10, timeoutMs: 10_000 })
-  assert.deepEqual(
-    (await rewound)?.partitions.map(p => p.state),
-    ['applied']
-  )
-  await producer.transaction(async tx => {
-    await tx.sendMany(copies, again.map(name))
-    await tx.commitOffsets(consumer)
-  })
-  assert.deepEqual(await copied(), range(5, 15).map(String))
-  assert.equal((await stage.admin.lag(s.group))[0]?.committed, 15)
-})
 
-test('W16: offsets that are in an open transaction already come before the acknowledgement', async t => {
-  const s = await stage.scene(1, 20)
-  const { producer, consumer, copies } = await copier(s)
-  t.after(() => producer.close())
-  t.after(() => consumer.close())
-  const records = await consumer.poll({ maxRecords: 10, timeoutMs: 10_000 })
-  await consumer.commit()
-  const tx = await producer.begin()
-  await tx.send(copies, { value: Buffer.from(`${records.length}`) })
-  await tx.commitOffsets(consumer)
-  let answered = false
-  const rewound = s.rewind({ offset: 5 }).finally(() => (answered = true))
-  await eventually(() => consumer.rewindOf(records[0] ?? never()) !== undefined, 'it jumped')
-  // Nothing is in hand any more: it is only the transaction that it waits for.
-  const next = consumer.poll({ maxRecords: 10, timeoutMs: 20_000 })
-  const looks = performance.now() + 300
-  await eventually(() => performance.now() > looks, 'a while')
-  assert.equal(answered, false)
-  await tx.commit()
-  const { id } = await rewound
-  assert.deepEqual(
-    (await next).map(({ offset }) => offset),
-    range(5, 15)
-  )
-  const [committed] = await stage.admin.offsets(s.group)
-  assert.equal(committed?.offset, 5)
-  assert.ok(committed?.metadata.includes(id))
-})
+  test(`W16, ${protocol}: offsets that are in an open transaction already come before the acknowledgement`, async t => {
+    const s = await stage.scene(1, 20)
+    const { producer, consumer, copies } = await copier(s, protocol)
+    t.after(() => producer.close())
+    t.after(() => consumer.close())
+    const records = await consumer.poll({ maxRecords: 10, timeoutMs: 10_000 })
+    await consumer.commit()
+    const tx = await producer.begin()
+    await tx.send(copies, { value: Buffer.from(`${records.length}`) })
+    await tx.commitOffsets(consumer)
+    let answered = false
+    const rewound = s.rewind({ offset: 5 }).finally(() => (answered = true))
+    await eventually(() => consumer.rewindOf(records[0] ?? never()) !== undefined, 'it jumped')
+    // Nothing is in hand any more: it is only the transaction that it waits for.
+    const next = consumer.poll({ maxRecords: 10, timeoutMs: 20_000 })
+    const looks = performance.now() + 300
+    await eventually(() => performance.now() > looks, 'a while')
+    assert.equal(answered, false)
+    await tx.commit()
+    const { id } = await rewound
+    assert.deepEqual(
+      (await next).map(({ offset }) => offset),
+      range(5, 15)
+    )
+    const [committed] = await stage.admin.offsets(s.group)
+    assert.equal(committed?.offset, 5)
+    assert.ok(committed?.metadata.includes(id))
+  })
+}
 
 function never(): never {
   throw new Error('there is a record')

@@ -5,6 +5,7 @@ import { LandingChecker } from '../../../sim/checkers/landing.ts'
 import { OrderChecker } from '../../../sim/checkers/order.ts'
 import { RewindChecker } from '../../../sim/checkers/rewind.ts'
 import type { GroupProtocol } from '../../../src/client/consumer/options.ts'
+import type { TopicPartitionOffset } from '../../../src/client/partition.ts'
 import type { AssignorName } from '../../../src/group/member/strategies.ts'
 import type { Happened, Happening, RewindId, Tp } from '../../../sim/history/events.ts'
 
@@ -22,6 +23,13 @@ export interface Order {
   readonly sessionTimeoutMs?: number
   readonly protocol?: GroupProtocol
   readonly assignors?: readonly AssignorName[]
+}
+
+/** What a caller is told when it is started. */
+export interface Call {
+  readonly bootstrap: readonly string[]
+  readonly group: string
+  readonly to: readonly TopicPartitionOffset[]
 }
 
 /** Many deliveries in one line. */

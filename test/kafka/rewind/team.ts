@@ -1,4 +1,5 @@
 /** Members of a group as processes that can be killed, the topic they read, and the caller's own history. */
+import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,7 +7,7 @@ import { join } from 'node:path'
 import type { Happened } from '../../../sim/history/events.ts'
 import type { RewindResult } from '../../../src/client/admin/rewind-result.ts'
 import type { Client } from '../../../src/client/client.ts'
-import { type Line, type Order, readHistory } from './history.ts'
+import { type Call, type Line, type Order, readHistory } from './history.ts'
 
 export type TeamOptions = Omit<Order, 'node' | 'inc' | 'file'>
 
@@ -51,6 +52,24 @@ export class Team {
   /** Ends one in order. */
   async leave(node: string): Promise<void> {
     await this.#end(node, 'SIGTERM')
+  }
+
+  /** Somebody rewinds the group and is killed (SIGKILL) once the entries are written. Resolves when it is gone. */
+  async rewindAndDie(to: Call['to']): Promise<void> {
+    const { bootstrap, group } = this.#options
+    const call: Call = { bootstrap, group, to }
+    const program = join(import.meta.dirname, 'caller.js')
+    const child = spawn(process.execPath, [program, JSON.stringify(call)], {
+      stdio: ['ignore', 'pipe', 'inherit']
+    })
+    const exited = new Promise<void>(resolve => child.once('exit', () => resolve()))
+    let said = ''
+    child.stdout.on('data', (chunk: Buffer) => {
+      said += chunk.toString()
+      child.kill('SIGKILL')
+    })
+    await exited
+    assert.equal(said, 'written\n')
   }
 
   /** Another file of the history, for whoever writes one. */
@@ -133,7 +152,18 @@ export function callLine(w: string, group: string, to: Readonly<Record<string, n
   return { k: 'rewind', w, group, to }
 }
 
-export function answerLine(w: string, { id, partitions }: RewindResult): Line {
+export function answerLine(
+  w: string,
+  {
+    id,
+    partitions
+  }: Pick<RewindResult, 'id'> & {
+    readonly partitions: readonly Pick<
+      RewindResult['partitions'][number],
+      'topic' | 'partition' | 'state' | 'to'
+    >[]
+  }
+): Line {
   const of = (state: string) => partitions.filter(p => p.state === state)
   const applied = Object.fromEntries(
     of('applied').map(({ topic, partition, to }) => [`${topic}:${partition}`, to])
