@@ -42,10 +42,16 @@ function chunkFileNames({ name }) {
 }
 
 /** A line for each statement of a module, and for each member of its classes. */
-function inLines(code) {
+function inLines(written) {
+  const code = inAscii(written)
   const begins = parseAst(code).body.flatMap(statement => [statement, ...members(statement)])
   const cuts = [...begins.map(({ start }) => start), code.length]
   return cuts.map((cut, i) => code.slice(cuts[i - 1] ?? 0, cut).trimEnd()).join('\n')
+}
+
+/** One character of two bytes would make V8 keep the whole file in two bytes, and read it more slowly. */
+function inAscii(code) {
+  return code.replace(/[^\0-\x7f]/g, c => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
 function members(statement) {

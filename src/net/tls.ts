@@ -4,19 +4,14 @@
  * now, without a watcher or timer. What cannot be used, as when certificate and key are replaced one after the other,
  * is told once and changes nothing: what was read before stays, until the files change again.
  */
-import { X509Certificate } from 'node:crypto'
-import { readFileSync, statSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import type tls from 'node:tls'
 import type { Log, TlsOptions } from '../base/env.ts'
 import { PlayheadError } from '../base/error.ts'
 import { TlsOptionsError, optionsAdvice } from './tls-failure.ts'
 
-const require = createRequire(import.meta.url)
-
 /** Loaded when TLS is first spoken: it would cost every import 4 MB and 15 ms. */
 export function nodeTls(): typeof tls {
-  return require('node:tls') as typeof tls
+  return process.getBuiltinModule('node:tls')
 }
 
 /** As Node takes them. */
@@ -118,7 +113,9 @@ function whyNot(error: unknown): string {
 function stampOf(file: string): string {
   try {
     // Through links, as a mounted secret is replaced by turning one.
-    const { ino, size, mtimeNs, ctimeNs } = statSync(file, { bigint: true })
+    const { ino, size, mtimeNs, ctimeNs } = process
+      .getBuiltinModule('node:fs')
+      .statSync(file, { bigint: true })
     return `${ino}:${size}:${mtimeNs}:${ctimeNs}`
   } catch (error) {
     return String(error)
@@ -155,7 +152,7 @@ function read(options: TlsOptions): Pems {
 /** Node would take anything for an authority, and then trust nobody. */
 function checkAuthority(authority: string | Buffer): void {
   try {
-    new X509Certificate(authority)
+    ;new (process.getBuiltinModule('node:crypto').X509Certificate)(authority)
   } catch (cause) {
     throw new TlsOptionsError('`ca` holds no certificate in PEM', { cause })
   }
@@ -173,7 +170,7 @@ function one(
 
 function content(option: string, file: string): Buffer {
   try {
-    return readFileSync(file)
+    return process.getBuiltinModule('node:fs').readFileSync(file)
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
     throw new TlsOptionsError(`\`${option}\` ${file} cannot be read: ${code}`, { cause })

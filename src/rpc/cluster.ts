@@ -245,6 +245,11 @@ export class Cluster implements Rpc {
     }
   }
 
+  /** Opens a connection beforehand: a request that will follow in this lane doesn't wait for one. */
+  prepare(node: number, lane: LaneName): void {
+    if (this.#closed === null) this.#links.get(node)?.prepare(lane)
+  }
+
   /** Ends the connections of a lane that one user had for itself, once they are idle. */
   endLane(lane: LaneName): void {
     this.#links.endLane(lane)

@@ -52,9 +52,18 @@ export class Link {
   }
 
   send(exchange: Exchange, name: LaneName): void {
+    this.#lane(name).send(exchange)
+  }
+
+  /** Opens a connection for what will be sent in that lane, unless an attempt has just failed. */
+  prepare(name: LaneName): void {
+    if (!this.backingOff) this.#lane(name).prepare()
+  }
+
+  #lane(name: LaneName): LaneQueue {
     let lane = this.#lanes.get(name)
     if (!lane) this.#lanes.set(name, (lane = new LaneQueue(this, name)))
-    lane.send(exchange)
+    return lane
   }
 
   /** Whether some connection is ready. */
@@ -150,6 +159,9 @@ export class Link {
   }
 }
 
+/** Of a connection that was opened beforehand. */
+const unneeded = new PlayheadError('CONNECTION_LOST', 'nobody needs the connection any more')
+
 /** One lane: what waits for its connection, and the connection. `#pump` decides what happens next. */
 class LaneQueue {
   readonly name: LaneName
@@ -184,6 +196,10 @@ class LaneQueue {
     this.#pump()
   }
 
+  prepare(): void {
+    if (!this.#connection && !this.#closed) this.#open()
+  }
+
   adopt(node: number): void {
     if (this.#connection) this.#connection.node = node
   }
@@ -199,7 +215,9 @@ class LaneQueue {
   }
 
   end(): void {
-    if (this.#waiting.length === 0) this.renew()
+    if (this.#waiting.length > 0) return
+    if (this.#connection?.live === false) void this.#connection.close(unneeded)
+    else this.renew()
   }
 
   close(why: PlayheadError): Promise<unknown> {

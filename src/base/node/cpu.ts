@@ -1,6 +1,5 @@
 /** Node's processor: checksums and compression from native libraries, cryptography from node:crypto. */
 
-import { createHash, createHmac, pbkdf2, randomBytes } from 'node:crypto'
 import { crc32c } from '@node-rs/crc32'
 import type { Compression, Cpu } from '../env.ts'
 import { type Codec, outputLimit } from './compression/codec.ts'
@@ -8,6 +7,9 @@ import { lz4 } from './compression/lz4.ts'
 import { snappy } from './compression/snappy.ts'
 import { gzip } from './compression/zlib.ts'
 import { zstd } from './compression/zstd.ts'
+
+/** Not by `import`: see net/tcp.ts. */
+const { createHash, createHmac, pbkdf2, randomBytes } = process.getBuiltinModule('node:crypto')
 
 const none: Codec = {
   compress: async bytes => bytes,

@@ -3,7 +3,6 @@
  * key=value. Control characters are escaped (security.md S14) and a `Secret` prints as `***` (S15).
  */
 
-import { inspect } from 'node:util'
 import type { Clock, Log, LogFields } from '../env.ts'
 import { printable } from '../printable.ts'
 import { nodeClock } from './clock.ts'
@@ -63,6 +62,7 @@ function quoteIfNeeded(text: string): string {
 function describe(value: unknown): string {
   // An error's stack is for a debugger; its message, and those of its causes, are for a person.
   if (value instanceof Error) return JSON.stringify(messages(value))
+  const { inspect } = process.getBuiltinModule('node:util')
   return inspect(value, { depth: 3, breakLength: Infinity, compact: true, maxArrayLength: 20 })
 }
 

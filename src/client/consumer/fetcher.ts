@@ -9,6 +9,8 @@ import { Source, type SourceHost } from './source.ts'
 export interface FetcherHost
   extends Omit<SourceHost, 'leaderEpoch' | 'reroute' | 'bufferedBytes' | 'unknown'> {
   metadata(): Metadata
+  /** Opens a connection for fetching from a broker. */
+  prepare(node: number): void
   /** The topic of `playhead` is no more: another has its name now. */
   madeAnew(playhead: Playhead, topicId: string): void
 }
@@ -78,6 +80,13 @@ export class Fetcher {
     }
     this.#placed.set(playhead, source)
     source.add(playhead)
+  }
+
+  /** It is being located: its broker is connected to meanwhile. */
+  expect(playhead: Playhead): void {
+    const node = this.#leader(playhead)?.leader ?? -1
+    if (node < 0 || this.#closed || this.#sources.has(node)) return
+    this.#host.prepare(node)
   }
 
   buffered(playhead: Playhead, bytes: number): void {

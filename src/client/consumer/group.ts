@@ -129,13 +129,18 @@ export class Group {
   }
 
   async #join(): Promise<void> {
+    const looking = this.#untilReached(() => this.#look())
+    const [there, protocol] = await Promise.all([looking, this.#suitable()])
+    await this.#joinBy(protocol, there)
+  }
+
+  async #suitable(): Promise<GroupProtocol> {
+    // Whoever gives the metadata has said before what it speaks: that must not be asked once more.
+    await this.#untilReached(() => this.#host.cluster.refresh())
     const best = await this.#untilReached(() => this.#choose())
-    // Beside the look at the topics: a start takes no longer for it.
-    const looks = best === 'consumer' && this.#host.settings.protocol === 'auto'
-    const looking = looks ? this.#untilReached(() => this.#classicAssignor()) : null
-    const there = this.#untilReached(() => this.#look())
-    const [assignor] = await Promise.all([looking, there])
-    await this.#joinBy(assignor === null ? best : 'classic', await there)
+    if (best !== 'consumer' || this.#host.settings.protocol !== 'auto') return best
+    const assignor = await this.#untilReached(() => this.#classicAssignor())
+    return assignor === null ? best : 'classic'
   }
 
   async #joinBy(protocol: GroupProtocol, there: readonly string[]): Promise<void> {

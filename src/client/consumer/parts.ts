@@ -102,6 +102,7 @@ export class Parts<K, V> {
       settings: this.settings,
       lane: this.lane,
       metadata: () => cluster.metadata,
+      prepare: node => cluster.prepare(node, `fetch:${this.lane}`),
       stale: why => cluster.stale(why),
       learned: (hints, endpoints) => cluster.learned(hints, endpoints),
       madeAnew: (playhead, topicId) => {
@@ -220,7 +221,10 @@ export class Parts<K, V> {
         fetchingChanged: playhead => this.fetcher.changed(playhead),
         deliverable: playhead => this.delivery.deliverable(playhead),
         buffered: (playhead, bytes) => this.fetcher.buffered(playhead, bytes),
-        locate: playhead => this.positions.locate(playhead),
+        locate: playhead => {
+          this.positions.locate(playhead)
+          this.fetcher.expect(playhead)
+        },
         limitReached: playhead => this.rewinder?.reached(playhead)
       },
       forget: playhead => this.delivery.forget(playhead),

@@ -3,7 +3,6 @@
  * the output, on a thread of the pool. Small inputs are done at once: the way to the pool and back costs
  * 60 to 100 µs, of which 40 µs are the event loop's.
  */
-import * as zlib from 'node:zlib'
 import type { Compression } from '../../env.ts'
 import { type Codec, damaged, tooLarge } from './codec.ts'
 
@@ -18,6 +17,10 @@ interface Pair {
   readonly atOnce: (bytes: Uint8Array, options: Options) => Buffer
   readonly onPool: (bytes: Uint8Array, options: Options, done: Done) => void
 }
+interface Pairs {
+  readonly compress: Pair
+  readonly decompress: Pair
+}
 
 /** What node:zlib has of zstd; absent before Node 22.15. */
 interface ZlibWithZstd {
@@ -29,31 +32,38 @@ interface ZlibWithZstd {
 /** ZSTD_c_compressionLevel of zstd.h. */
 const ZSTD_LEVEL = 100
 
+/** Loaded when something is first compressed. Not by `import`: see net/tcp.ts. */
+function zlib() {
+  return process.getBuiltinModule('node:zlib')
+}
+
 export const gzip: Codec = codec(
   'gzip',
-  { atOnce: zlib.gzipSync, onPool: zlib.gzip },
-  { atOnce: zlib.gunzipSync, onPool: zlib.gunzip },
+  () => ({
+    compress: { atOnce: zlib().gzipSync, onPool: zlib().gzip },
+    decompress: { atOnce: zlib().gunzipSync, onPool: zlib().gunzip }
+  }),
   level => ({ level })
 )
 
-/** Undefined where Node's zlib has no zstd. */
-export const nativeZstd: Codec | undefined = zstdOf(zlib as ZlibWithZstd)
-
-function zstdOf(library: ZlibWithZstd): Codec | undefined {
-  const { zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } = library
-  if (!zstdCompress || !zstdCompressSync || !zstdDecompress || !zstdDecompressSync) return undefined
+/** Null where Node's zlib has no zstd. */
+export function nativeZstd(): Codec | null {
+  const { zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } =
+    zlib() as ZlibWithZstd
+  if (!zstdCompress || !zstdCompressSync || !zstdDecompress || !zstdDecompressSync) return null
   return codec(
     'zstd',
-    { atOnce: zstdCompressSync, onPool: zstdCompress },
-    { atOnce: zstdDecompressSync, onPool: zstdDecompress },
+    () => ({
+      compress: { atOnce: zstdCompressSync, onPool: zstdCompress },
+      decompress: { atOnce: zstdDecompressSync, onPool: zstdDecompress }
+    }),
     level => ({ params: { [ZSTD_LEVEL]: level } })
   )
 }
 
 function codec(
   name: Compression,
-  compress: Pair,
-  decompress: Pair,
+  pairs: () => Pairs,
   withLevel: (level: number) => Partial<Options>
 ): Codec {
   return {
@@ -62,12 +72,12 @@ function codec(
         chunkSize: chunkSize(bytes.length),
         ...(level === undefined ? {} : withLevel(level))
       }
-      return run(compress, bytes, options)
+      return run(pairs().compress, bytes, options)
     },
     async decompress(bytes, maxBytes) {
       const options = { chunkSize: chunkSize(bytes.length * 4), maxOutputLength: maxBytes }
       try {
-        return await run(decompress, bytes, options)
+        return await run(pairs().decompress, bytes, options)
       } catch (error) {
         const code = error instanceof Error && 'code' in error ? error.code : undefined
         if (code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(name, maxBytes, error)

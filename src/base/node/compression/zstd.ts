@@ -49,7 +49,17 @@ export const wasmZstd: Codec = {
   }
 }
 
-export const zstd: Codec = nativeZstd ?? wasmZstd
+let chosen: Codec | undefined
+
+function best(): Codec {
+  chosen ??= nativeZstd() ?? wasmZstd
+  return chosen
+}
+
+export const zstd: Codec = {
+  compress: (bytes, level) => best().compress(bytes, level),
+  decompress: (bytes, maxBytes) => best().decompress(bytes, maxBytes)
+}
 
 interface Frame {
   readonly frame: Buffer
