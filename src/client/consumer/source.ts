@@ -336,7 +336,8 @@ export class Source {
 
   #partition(entry: SessionEntry, fetched: FetchedPartition): void {
     const { playhead } = entry
-    // Void: it jumped, or went away, after this was asked for.
+    // Void: it jumped, or is read from another broker by now, after this was asked for.
+    if (!this.#members.has(playhead)) return
     if (playhead.epoch !== entry.epoch || playhead.fetchOffset !== entry.fetchOffset) return
     if (playhead.state !== 'reading') return
     if (fetched.errorCode !== KafkaError.NONE) return this.#partitionError(playhead, fetched)
