@@ -28,6 +28,8 @@ interface Stream {
   readonly left: RewindId | undefined
   /** When a seek led here; -1: none did. */
   readonly sought: number
+  /** A seek has left the replay that its records are of. */
+  readonly free: boolean
 }
 
 type Window = NonNullable<Of<'ledger'>['window']> & { readonly since: number }
@@ -103,7 +105,8 @@ export class OrderChecker implements Checker {
       rewindId: undefined,
       announced: undefined,
       left: undefined,
-      sought: -1
+      sought: -1,
+      free: false
     })
   }
 
@@ -124,10 +127,13 @@ export class OrderChecker implements Checker {
     // Whoever seeks leaves a replay, and nothing is said of the rest of its window.
     const sought = event.k === 'seek' ? undefined : stream.rewindId
     const rewindId = event.k === 'applied' ? event.id : sought
-    const left = event.k === 'seek' ? announced : undefined
+    // A log that is cut above it moves it on, out of no window and into none.
+    const goesOn = event.k === 'moved' || event.k === 'again'
+    const left = event.k === 'seek' ? announced : goesOn ? stream.left : undefined
+    const free = event.k === 'seek' || (goesOn && stream.free)
     const owned = this.#members.get(event.member)?.owned
     const at = event.k === 'seek' ? event.i : -1
-    owned?.set(tp, { last: -1, target: to, because, rewindId, announced, left, sought: at })
+    owned?.set(tp, { last: -1, target: to, because, rewindId, announced, left, sought: at, free })
   }
 
   /** Nothing came since a seek, which came once the replay was known, and led where it is applied. */
@@ -147,7 +153,7 @@ export class OrderChecker implements Checker {
     }
     const window = this.#windows.get(`${member.group} ${tp} ${event.rewindId}`)
     // Who seeks leaves the replay.
-    if (window !== undefined && offset >= window.until && stream.because !== 'a seek') {
+    if (window !== undefined && offset >= window.until && !stream.free) {
       const what = `${event.member} got ${tp}@${offset} in a replay that ends at ${window.until}`
       throw new Violation('W15', what, event)
     }

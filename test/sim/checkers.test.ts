@@ -239,6 +239,14 @@ breaks(
   [...replay, deliver(3, '1'), deliver(8, '1.')],
   [...replay, deliver(3, '1'), deliver(9, '1.')]
 )
+const sought: Happening = { k: 'seek', member: 'm', tp, from: 3, to: 0 }
+breaks(
+  'W15',
+  'a record behind the end of a replay; not after a seek has left it, though the log is cut there',
+  order,
+  [...replay, { k: 'moved', member: 'm', tp, from: 0, to: 3 }, deliver(3, '1'), deliver(4, '1')],
+  [...replay, sought, { k: 'moved', member: 'm', tp, from: 0, to: 3 }, deliver(4, '1')]
+)
 breaks(
   'L6',
   'a record of a replay is left out',
