@@ -221,6 +221,35 @@ test('an assignor of one’s own that goes wrong is told so, and nothing is assi
   }
 })
 
+test('who has missed a generation keeps what it has until it gives it up, but for what another has since', () => {
+  const line = subscriptions[0] as SubscriptionLine
+  const assigned = (assignor: AssignorName, says: readonly (readonly [string, number])[]) => {
+    const members = says.map(([owned, generation], index) => {
+      const had = { ...line, assignor, previous: owned, owned, generation }
+      const [offer] = offers(memberOf(had, true))
+      const metadata = offer?.metadata ?? Buffer.alloc(0)
+      return { memberId: 'abc'[index] ?? '', groupInstanceId: null, metadata }
+    })
+    const all = assign(strategyOf(assignor), members, new Map([['t', 4]]), new Map())
+    return all.map(({ assignment }) =>
+      [...leasesIn(assignment).values()].map(({ partition }) => partition).join()
+    )
+  }
+  // The first was not answered in generation 4. What it is to give up, nobody has in this one.
+  const missed = [['t:0 t:1 t:2', 3] as const, ['t:3', 4] as const]
+  assert.deepEqual(assigned('cooperative-sticky', missed), ['0,1', '3'])
+  const since = [['t:0 t:1', 3] as const, ['t:1 t:2', 4] as const]
+  const [first = '', second = ''] = assigned('cooperative-sticky', since)
+  assert.ok(first.startsWith('0') && !first.includes('1') && second.startsWith('1,2'))
+  assert.deepEqual(
+    assigned('sticky', [
+      ['t:0 t:1', 3],
+      ['t:1 t:2', 4]
+    ])[1],
+    '1,2'
+  )
+})
+
 test('members that say what they had keep it: sticky and cooperative-sticky move what must move', () => {
   const line = subscriptions[0] as SubscriptionLine
   const has = fc.array(fc.nat({ max: 3 }), { minLength: 12, maxLength: 12 })

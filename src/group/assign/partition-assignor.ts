@@ -21,7 +21,7 @@ export interface AssignorMember {
   readonly rackId: string | null
   /** What it subscribes to. */
   readonly topics: readonly string[]
-  /** What it has now (cooperative), or had before it joined, if it says so. Who was away for a generation has nothing. */
+  /** What it has now (cooperative), or had before it joined, if it says so; without what another has had since. */
   readonly owned: readonly AssignedPartition[]
   /** What its assignor of this name has put into its subscription; null: nothing. */
   readonly userData: Buffer | null

@@ -2,7 +2,7 @@
 import type { Partitions } from '../assign/assignor.ts'
 import type { Assignments, JoinedMember, PartitionCounts, PartitionRacks } from './classic-state.ts'
 import { assignmentOf, leasesIn, subscribed } from './classic-words.ts'
-import type { Candidate, Strategy } from './strategies.ts'
+import type { Candidate, Holding, Strategy } from './strategies.ts'
 
 /** Every topic that any member wants. */
 export function topicsOf(members: readonly JoinedMember[]): string[] {
@@ -37,12 +37,10 @@ export function assign(
     const one = subscribed(member)
     return { one, holding: strategy.holding(one) }
   })
-  const newest = Math.max(...all.map(({ holding }) => holding.generation))
-  const candidates = all.map(({ one, holding: { owned, generation } }): Candidate => {
-    // Who was away while the group went on says what it had then: others have it by now.
-    const isStale = generation >= 0 && generation < newest
-    return { ...one, owned: isStale ? noPartitions : owned }
-  })
+  const since = newestClaims(all.map(({ holding }) => holding))
+  const candidates = all.map(
+    ({ one, holding }): Candidate => ({ ...one, owned: without(holding, since) })
+  )
   const topics = new Map(
     [...counts]
       .filter(([, partitionCount]) => partitionCount > 0)
@@ -59,6 +57,40 @@ export function assign(
 }
 
 const noPartitions: Partitions = new Map()
+
+type Claims = ReadonlyMap<string, ReadonlyMap<number, number>>
+
+/** Of each partition, the newest generation in which somebody says to have it. */
+function newestClaims(all: readonly Holding[]): Claims {
+  const claims = new Map<string, Map<number, number>>()
+  for (const { owned, generation } of all) {
+    for (const [topic, partitions] of owned) {
+      const of = claims.get(topic) ?? new Map<number, number>()
+      claims.set(topic, of)
+      for (const partition of partitions) {
+        of.set(partition, Math.max(generation, of.get(partition) ?? -1))
+      }
+    }
+  }
+  return claims
+}
+
+/**
+ * What a member has, without what another says to have since. A member that was away says what it had then: others may
+ * have it by now. Yet who has only missed the answer of a round is in no newer generation, and goes on with what it has
+ * (Java's leaders gave that away at once before KAFKA-14639).
+ */
+function without({ owned, generation }: Holding, since: Claims): Partitions {
+  // Who doesn't say in which generation it had them is believed.
+  if (generation < 0) return owned
+  const its = new Map<string, Set<number>>()
+  for (const [topic, partitions] of owned) {
+    const of = since.get(topic)
+    const left = [...partitions].filter(partition => (of?.get(partition) ?? -1) <= generation)
+    if (left.length > 0) its.set(topic, new Set(left))
+  }
+  return its
+}
 
 /**
  * `shares` without what another has: it is nobody's in this generation. Its owner sees that, gives it up, and joins
