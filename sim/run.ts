@@ -3,7 +3,7 @@ import { bootstrapOf, brokerActor, brokerNode, type BrokerActor } from './actors
 import { memberProgram } from './actors/member.ts'
 import { producerProgram } from './actors/producer.ts'
 import { readerProgram } from './actors/reader.ts'
-import { adminNode, adminProgram, askRewind } from './actors/rewinder.ts'
+import { adminNode, adminProgram, askRewind, isRewinding } from './actors/rewinder.ts'
 import type { Stage } from './actors/stage.ts'
 import { Tap } from './actors/tap.ts'
 import { Topics } from './actors/topics.ts'
@@ -30,6 +30,8 @@ import { World } from './world/world.ts'
 
 /** After the faults: until all works again, and until all is closed. */
 const healMs = 60_000
+/** For the rewinds that a plan asks for to end: planned and carried out within 30 s each. */
+const rewindMs = 70_000
 /** Whoever has got no further for so long is stuck. */
 const othersStuckMs = 30_000
 /** A round of a classic group waits for whoever asked in vain: a JoinGroup lost with its broker's power, say. */
@@ -193,6 +195,8 @@ async function rewindsInQuiet(stage: Stage, group: string): Promise<void> {
   const checkMs = Math.max(...plan.members.map(({ rewindCheckMs }) => rewindCheckMs))
   const withinMs = checkMs + 5_000
   const what = { do: 'rewind', by: adminNode, group, topics, to: 0.7, until: null } as const
+  // One that was asked for while all was wrong may still be written, and take the place of ours.
+  await world.run(rewindMs, () => !isRewinding(stage, actors(plan)))
   askRewind(stage, { ...what, atMs: 0, timeoutMs: 20_000 })
   await world.run(withinMs, () => liveness.lastRewind === undefined)
   const { lastRewind } = liveness

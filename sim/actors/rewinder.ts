@@ -22,6 +22,8 @@ interface Wish {
 
 const admins = new WeakMap<Process, Admin>()
 const clusters = new WeakMap<Process, Cluster>()
+/** Rewinds that each process has asked for and not been told the end of. */
+const asking = new WeakMap<Process, number>()
 const closeMs = 10_000
 
 export function adminProgram(stage: () => Stage): (process: Process) => Promise<void> {
@@ -53,15 +55,28 @@ export function askKeeper(stage: Stage, action: Parameters<typeof keep>[3]): voi
   })
 }
 
+/** Somebody who is there waits to hear of a rewind. */
+export function isRewinding({ world }: Stage, nodes: readonly string[]): boolean {
+  return nodes.some(node => {
+    const process = world.process(node)
+    return process !== undefined && (asking.get(process) ?? 0) > 0
+  })
+}
+
 /** Asks for the rewind, from the process of who is to ask, if it is there. */
 export function askRewind(stage: Stage, action: RewindAction): void {
   const { world } = stage
   const process = world.process(action.by)
   if (process === undefined) return
+  const count = (by: number) => asking.set(process, (asking.get(process) ?? 0) + by)
+  count(1)
   process.enter(() => {
-    ask(stage, action, process).catch((error: unknown) => {
-      if (!process.dead) world.uncaught(error)
-    })
+    ask(stage, action, process).then(
+      () => count(-1),
+      (error: unknown) => {
+        if (!process.dead) world.uncaught(error)
+      }
+    )
   })
 }
 
