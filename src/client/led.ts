@@ -1,10 +1,10 @@
 /**
  * Groups that a controller leads, as a client asks about them: where the controller is, and which rewinds it knows.
- * It keeps no ledger; what a rewind of another protocol has as its sequence is made from the controller's id.
+ * It keeps no ledger; what a rewind of another protocol has as its sequence is made from the controller's id
+ * (`sequenceOf`).
  */
 import { PlayheadError } from '../base/error.ts'
 import { ControllerListGroups } from '../protocol/api/controller-list-groups.ts'
-import type { Sequence } from '../protocol/embedded/rewind-envelope.ts'
 import { KafkaError } from '../protocol/errors.ts'
 import type { ResponseOf } from '../protocol/schema.ts'
 import { answerError } from '../rpc/answer-errors.ts'
@@ -23,11 +23,6 @@ export const cancelledState = 3
 /** 0: there is none. */
 export function newestId(rewinds: readonly LedRewind[]): number {
   return rewinds.reduce((id, { rewindId }) => Math.max(id, rewindId), 0)
-}
-
-/** 17 characters, ordered as the controller's ids are. */
-export function sequenceOf(rewindId: number): Sequence {
-  return `${String(rewindId).padStart(13, '0')}0000`
 }
 
 /** Whether a controller leads the group, or would once it has members. */

@@ -106,7 +106,7 @@ class Play {
         const { generation } = stage.actor(step.who)
         const epoch = generation - (step.stale ? 1 : 0)
         const key = `${step.topic}:${step.partition}`
-        const code = stage.commit(step.who, step.topic, step.partition, step.offset, { epoch })
+        const code = stage.commit(step.who, step, { epoch })
         if (code !== KafkaError.NONE) return
         const since = this.rewoundIn.get(key) ?? -1
         const outside = stage.group.members.size === 0
@@ -132,7 +132,7 @@ class Play {
         return
       case 'transact': {
         const { who, topic, partition, offset, producer } = step
-        stage.commit(who, topic, partition, offset, { producer })
+        stage.commit(who, { topic, partition, offset }, { producer })
         return
       }
       case 'end':

@@ -29,6 +29,7 @@ import {
   offsetWrites
 } from '../../src/group/offsets/offsets.ts'
 import { codec } from '../../src/protocol/codec.ts'
+import { encodeCommit } from '../../src/protocol/embedded/rewind-envelope.ts'
 import { KafkaError, kafkaErrorName } from '../../src/protocol/errors.ts'
 import { Reader } from '../../src/protocol/reader.ts'
 import { Writer } from '../../src/protocol/writer.ts'
@@ -217,13 +218,14 @@ export class Stage {
     }))
   }
 
-  /** As OffsetCommit does, or TxnOffsetCommit in the transaction of `producer`. Returns the error code. */
+  /**
+   * As OffsetCommit does, or TxnOffsetCommit in the transaction of `producer`. Returns the error code. `mark`: the rewind
+   * that it is at, as our consumers say.
+   */
   commit(
     name: string,
-    topic: string,
-    partition: number,
-    offset: number,
-    { epoch, producer }: { readonly epoch?: number; readonly producer?: number } = {}
+    { topic, partition, offset }: Omit<Target, 'until' | 'resume'>,
+    { epoch, producer, mark }: { epoch?: number; producer?: number; mark?: string | undefined } = {}
   ): number {
     const { memberId, generation } = this.actor(name)
     const verdict = controllerMachine.mayCommit(this.group, {
@@ -237,7 +239,8 @@ export class Stage {
     if (partition >= partitionCount) return KafkaError.UNKNOWN_TOPIC_OR_PARTITION
     const code = typeof verdict === 'number' ? verdict : verdict(topicId, partition)
     if (code !== KafkaError.NONE) return code
-    const one = { topic, topicId, partition, offset, leaderEpoch: 0, metadata: null }
+    const metadata = mark === undefined ? null : encodeCommit({ sequence: mark, from: null }, '')
+    const one = { topic, topicId, partition, offset, leaderEpoch: 0, metadata }
     const producerId = producer === undefined ? undefined : BigInt(producer)
     const how = { nowMs: this.world.wallMs, producerId }
     this.#take(commit(this.group.offsets, [one], how).facts)
@@ -388,9 +391,7 @@ export class Stage {
         const before = kept.has(key) ? actor.owned.get(key) : undefined
         owned.set(key, before ?? { offset, rewindId, since: generationId })
         const window =
-          until === undefined || until < 0 || offset >= until
-            ? ''
-            : ` until ${until} then ${resume}`
+          until === undefined || until < 0 || resume === -1 ? '' : ` until ${until} then ${resume}`
         if (before !== undefined) return `${partition} goes on`
         return `${partition} from ${offset}${news.has(rewindId) ? ` by rewind ${rewindId}` : ''}${window}`
       })

@@ -7,6 +7,7 @@ import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { unsettled } from '../../src/group/offsets/offsets.ts'
+import { endOf, sequenceOf } from '../../src/protocol/embedded/rewind-envelope.ts'
 import { kafkaErrorName } from '../../src/protocol/errors.ts'
 import { Stage, type Target } from './stage.ts'
 
@@ -88,10 +89,12 @@ function perform(stage: Stage, command: string, words: readonly string[]): reado
     case 'commit': {
       const [target] = targets(rest[0] ?? '', new Map())
       if (target === undefined) throw new Error(`commit what? ${rest[0]}`)
-      const { topic, partition, offset } = target
-      const code = stage.commit(first, topic, partition, offset, {
+      const [id, over] = cut(options.get('mark') ?? '', '+')
+      const mark = id === '' ? undefined : sequenceOf(Number(id))
+      const code = stage.commit(first, target, {
         ...given('epoch', number('generation')),
-        ...given('producer', number('tx'))
+        ...given('producer', number('tx')),
+        mark: mark !== undefined && over !== '' ? endOf(mark) : mark
       })
       if (code === 0 && options.has('tx')) return ['to be committed']
       return [code === 0 ? 'committed' : `refused: ${kafkaErrorName(code)}`]

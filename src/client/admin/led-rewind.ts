@@ -9,21 +9,14 @@ import { PlayheadError } from '../../base/error.ts'
 import { few } from '../../base/printable.ts'
 import { type PlannedPartition, type RewindPlan, refusals } from '../../group/ledger/plan.ts'
 import { RewindConsumer } from '../../protocol/api/rewind-consumer.ts'
-import { noSequence } from '../../protocol/embedded/rewind-envelope.ts'
+import { noSequence, sequenceOf } from '../../protocol/embedded/rewind-envelope.ts'
 import { KafkaError } from '../../protocol/errors.ts'
 import type { ResponseOf } from '../../protocol/schema.ts'
 import { answerError } from '../../rpc/answer-errors.ts'
 import type { LaneName } from '../../rpc/call.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import { backoffMs, sleep } from '../../rpc/retry.ts'
-import {
-  cancelledState,
-  type LedGroup,
-  type LedRewind,
-  ledGroup,
-  newestId,
-  sequenceOf
-} from '../led.ts'
+import { cancelledState, type LedGroup, type LedRewind, ledGroup, newestId } from '../led.ts'
 import { keyOf } from '../ledger.ts'
 import type { KnownRewind } from './rewind-status.ts'
 import {

@@ -34,7 +34,7 @@ import type { TopicIdPartition } from './offsets.ts'
 
 /** A partition, and where it starts; see LedLease. */
 export type PlacedPartition = TopicIdPartition &
-  Pick<LedLease, 'offset' | 'lastRewindId' | 'rewind' | 'window'>
+  Pick<LedLease, 'offset' | 'lastRewindId' | 'rewind' | 'window' | 'replayed'>
 
 export interface LedHost {
   readonly cluster: Cluster

@@ -3,9 +3,8 @@
  * a rewind is to the application (`onRewind`, events, signals of handlers) is the `Rewinder`'s, as on every protocol;
  * where the partitions go, the controller has recorded.
  */
-import { endOf, type RewindEntry } from '../../protocol/embedded/rewind-envelope.ts'
+import { endOf, type RewindEntry, sequenceOf } from '../../protocol/embedded/rewind-envelope.ts'
 import type { Clock } from '../../base/env.ts'
-import { sequenceOf } from '../led.ts'
 import type { Assignment } from './assignment.ts'
 import type { Commits } from './commits.ts'
 import type { PlacedPartition } from './led-membership.ts'
@@ -42,17 +41,16 @@ export class LedRewinds {
       const playhead = assignment.get(placed)
       if (playhead === undefined) continue
       // Its commits say after which rewind they come, as on every protocol.
-      const { lastRewindId: last, window, offset } = placed
-      const over = window !== null && offset >= window.until
+      const { lastRewindId: last, window, replayed } = placed
       if (placed.rewind !== null) {
         entries.set(playhead, entryOf(placed))
         continue
       }
       const sequence = sequenceOf(last)
-      if (last > 0) playhead.mark = { sequence: over ? endOf(sequence) : sequence, from: null }
+      if (last > 0) playhead.mark = { sequence: replayed ? endOf(sequence) : sequence, from: null }
       // Whoever sought as soon as it was assigned, has left the replay.
       const sought = playhead.epoch > 0
-      if (window !== null && !over && !sought) rewinder?.bound(playhead, window)
+      if (window !== null && !sought) rewinder?.bound(playhead, window)
     }
     rewinder?.take(entries)
   }
@@ -84,8 +82,8 @@ export class LedRewinds {
       }
       // Taken back meanwhile: it goes on where it is committed, and in the replay it may have been in.
       playhead.jump({ offset: Math.max(0, placed.offset) }, 'rewind')
-      const { window, offset } = placed
-      if (window !== null && offset < window.until) rewinder?.bound(playhead, window)
+      const { window } = placed
+      if (window !== null) rewinder?.bound(playhead, window)
     }
     rewinder?.take(entries)
   }

@@ -372,6 +372,12 @@ export class Playhead implements TopicPartition {
     this.#checkLimit()
   }
 
+  /** Nothing from `until` on is delivered for now. */
+  limitTo(until: number): void {
+    this.limit = until
+    this.#checkLimit()
+  }
+
   #checkLimit(): void {
     if (this.position < this.limit || this.#inHand > 0 || this.state !== 'reading') return
     this.#host.limitReached(this)

@@ -418,7 +418,7 @@ export class Rewinder implements StartSeam {
 
   #bound(playhead: Playhead, window: Window): void {
     this.#windows.set(playhead, window)
-    playhead.limit = window.until
+    playhead.limitTo(window.until)
   }
 
   /** Everything up to the limit is processed: the replay is over. */

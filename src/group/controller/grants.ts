@@ -1,4 +1,5 @@
 /** Where a partition starts when it is granted, and what becomes of a rewind then. */
+import { endOf, parseCommit, sequenceOf } from '../../protocol/embedded/rewind-envelope.ts'
 import { KafkaError } from '../../protocol/errors.ts'
 import type { Partitions } from '../assign/assignor.ts'
 import { committedAs, unsettled, offsetOf } from '../offsets/offsets.ts'
@@ -157,12 +158,19 @@ function outcome(codes: ReadonlySet<number>): Pick<RewindAnswer, 'errorCode' | '
   return { errorCode: first, errorMessage: 'not all could be rewound: see the partitions' }
 }
 
-/** The end of the window is committed: the group is where it was before the replay. */
+/**
+ * The group is where it was before the replay, or has gone on from there: its commit says so, by its mark. An offset
+ * does not: where the window ends, the owner may still have to go on at `resume`; and it may have sought since. (By
+ * the offset where there is no mark: others than Playhead's consumers know of no window.)
+ */
 export function windowOver(
   turn: Pick<ControllerTurn, 'state'>,
-  { topic, partition, until }: Rewind
+  { topic, partition, id, until }: Pick<Rewind, 'topic' | 'partition' | 'id' | 'until'>
 ): boolean {
-  return (offsetOf(turn.state.offsets, topic, partition)?.offset ?? -1) >= until
+  const committed = offsetOf(turn.state.offsets, topic, partition)
+  if (committed === undefined) return false
+  const { mark } = parseCommit(committed.metadata)
+  return mark === null ? committed.offset >= until : mark.sequence >= endOf(sequenceOf(id))
 }
 
 /** The committed offset; else the smallest if the partition appeared after the group; else as startFrom says. */
@@ -214,7 +222,10 @@ export function answerRegistration(
       if (moved) continue
       const { offset, epoch } = startOf(turn, member, { topicId, topic, partition })
       if (offset < 0 && !kept.get(topicId)?.has(partition)) unset = `${topic}-${partition}`
-      const { id: rewindId, until, resume } = lastRewind(turn.state, topicId, partition)
+      const last = lastRewind(turn.state, topicId, partition)
+      const { id: rewindId, until } = last
+      const over = until >= 0 && windowOver(turn, { topic, partition, id: rewindId, until })
+      const resume = over ? -1 : last.resume
       list.push({ partition, offset, leaderEpoch: epoch, rewindId, until, resume })
     }
     if (list.length > 0) partitions.push({ topicId, topic, partitions: list })

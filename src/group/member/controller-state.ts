@@ -45,8 +45,10 @@ export interface LedLease extends Lease {
   readonly lastRewindId: number
   /** The rewind that led here, which is news to us; null: none is. */
   readonly rewind: { readonly id: number; readonly by: string; readonly reason: string } | null
-  /** Of a bounded replay, also when it is over: the offset is not below `until` then. */
+  /** Of a bounded replay that is not over yet. */
   readonly window: { readonly until: number; readonly resume: number } | null
+  /** The last rewind was a bounded replay, and it is over. */
+  readonly replayed: boolean
 }
 
 export type LedEvent =

@@ -448,8 +448,9 @@ function* ledLeases(body: ResponseOf<typeof RegisterConsumer>): Generator<LedLea
     for (const { partition, offset, rewindId: id, until, resume } of partitions) {
       const news = asked.get(id)
       const rewind = news === undefined ? null : { id, by: news.by, reason: news.reason }
-      const window = until < 0 ? null : { until, resume }
-      yield { topic: topicId, name, partition, offset, lastRewindId: id, rewind, window }
+      const replayed = until >= 0 && resume < 0
+      const window = until < 0 || replayed ? null : { until, resume }
+      yield { topic: topicId, name, partition, offset, lastRewindId: id, rewind, window, replayed }
     }
   }
 }

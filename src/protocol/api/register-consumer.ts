@@ -58,9 +58,9 @@ export const RegisterConsumer = api({
         leaderEpoch: int32(),
         /** The last rewind of the partition that took place; 0: none was. It is news if `rewinds` lists it. */
         rewindId: int64(),
-        /** The last rewind was a bounded replay up to here, -1: it wasn't. It is over if `offset` is not below … */
+        /** The last rewind was a bounded replay up to here, -1: it wasn't. */
         until: int64({ default: -1, tag: 0 }),
-        /** … else the group goes on here from there. */
+        /** The group goes on here from there. -1: it has; the replay is over. */
         resume: int64({ default: -1, tag: 1 })
       })
     }),

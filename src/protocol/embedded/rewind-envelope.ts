@@ -89,6 +89,11 @@ export function endOf(sequence: Sequence): Sequence {
   return sequence === noSequence || sequence.endsWith('.') ? sequence : `${sequence}.`
 }
 
+/** Of a rewind by a controller, which counts: 17 characters, ordered as its ids are. */
+export function sequenceOf(rewindId: number): Sequence {
+  return `${String(rewindId).padStart(13, '0')}0000`
+}
+
 function timeOf(sequence: Sequence): number {
   return Number(sequence.slice(0, 13))
 }
