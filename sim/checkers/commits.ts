@@ -45,6 +45,8 @@ export class CommitChecker implements Checker {
   readonly #connections = new Map<string, number>()
   /** Rewinds that a caller wrote, so that a fall to their target is allowed. */
   readonly #targets = new Map<string, Map<RewindId, number>>()
+  /** Who sought in a partition of which nothing is committed yet. */
+  readonly #soughtBefore = new Map<string, string>()
   /** Commits under way; when the broker ends they may have been applied. */
   readonly #trying = new Map<number, string>()
 
@@ -112,8 +114,10 @@ export class CommitChecker implements Checker {
 
   #sought({ member, tp }: Of<'seek'>): void {
     const { group } = this.#members.get(member) ?? {}
-    const slot = this.#slots.get(`${group} ${tp}`)
-    if (slot !== undefined) slot.sought = member
+    const key = `${group} ${tp}`
+    const slot = this.#slots.get(key)
+    if (slot === undefined) this.#soughtBefore.set(key, member)
+    else slot.sought = member
   }
 
   #applied(event: Of<'commit.applied'>): void {
@@ -133,7 +137,8 @@ export class CommitChecker implements Checker {
         raw: offset,
         staleSince: undefined,
         member,
-        sought: undefined,
+        // The commit may have been on its way before the seek.
+        sought: this.#soughtBefore.get(key),
         unsure: false
       })
       return

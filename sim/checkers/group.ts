@@ -73,13 +73,15 @@ export class GroupChecker implements Checker {
     if (member !== undefined) member.heardAt = event.t
   }
 
-  /** Two members may only hold one partition while one of them is out of touch. */
+  /** Two members may only hold one partition while one of them is out of touch: it has been expelled, and not heard of it. */
   #assigned(event: Of<'assigned'>): void {
     const member = this.#members.get(event.member)
     if (member === undefined) return
-    member.heardAt = event.t
+    // What it was given before it was expelled may be assigned when it has heard of the topic, or stands still no more.
+    const expelled = event.t - member.heardAt > Math.min(member.sessionMs, member.rebalanceMs)
     for (const tp of event.tps) {
       member.owned.add(tp)
+      if (expelled) continue
       for (const [name, other] of this.#members) {
         if (other === member || other.group !== member.group || !other.owned.has(tp)) continue
         // It may have been expelled, and not know: then it last heard a session ago, or it did not join again in time.

@@ -291,6 +291,20 @@ breaks(
   ]
 )
 breaks(
+  'G1',
+  'who was expelled and has not heard of it is no owner that counts, and who still is, is',
+  group,
+  [...start, join('o'), { k: 'heartbeat', member: 'm', t: 990 }, { ...assigned('o'), t: 995 }],
+  [
+    join('o'),
+    ...start,
+    { k: 'heartbeat', member: 'm', t: 1_200 },
+    { ...assigned('o'), t: 1_300 },
+    { k: 'lost', member: 'm', tps: [tp] },
+    { ...assigned('m'), t: 1_400 }
+  ]
+)
+breaks(
   'G11',
   'what is transient ends reading',
   group,
@@ -335,6 +349,13 @@ breaks(
   commits,
   [commit(5), commit(4)],
   [commit(5), commit(4, '1')]
+)
+breaks(
+  'G5',
+  'the committed offset falls; where it sought before anything was committed, a commit may have been on its way',
+  commits,
+  [join(), assigned(), commit(5), commit(4)],
+  [join(), assigned(), { k: 'seek', member: 'm', tp, from: 5, to: 0 }, commit(5), commit(4)]
 )
 breaks(
   'G5',
