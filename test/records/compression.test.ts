@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import fc from 'fast-check'
-import { compressFrameSync } from 'lz4-napi'
+import { compressFrameSync, decompressFrameSync } from 'lz4-napi'
 import { compressSync } from 'snappy'
 import type { Compression, Cpu } from '../../src/base/env.ts'
 import { settles, withWasm, xerialHeader, zstdRuns } from './compressing.ts'
@@ -97,6 +97,47 @@ test('lz4 of other clients is read: linked blocks, checksums, skippable and seve
   )
   checked[checked.length - 1] = (checked.at(-1) ?? 0) ^ 1
   await assert.rejects(read(checked), failsWith('DECOMPRESSION_FAILED'))
+})
+
+/** Text that repeats itself near and far, in short runs and long ones. */
+const repetitive = fc
+  .array(fc.tuple(fc.uint8Array({ maxLength: 300 }), fc.integer({ min: 1, max: 40 })), {
+    minLength: 1,
+    maxLength: 30
+  })
+  .map(runs => {
+    const pieces = runs.map(([run, times]) =>
+      Buffer.concat(Array.from({ length: times }, () => run))
+    )
+    return Buffer.concat([...pieces, ...pieces.slice(0, 3)])
+  })
+
+test('lz4 is read as the library reads it, and what is damaged is never read as something else', async () => {
+  const damage = fc.tuple(fc.nat(), fc.integer({ min: 1, max: 255 }))
+  await fc.assert(
+    fc.asyncProperty(repetitive, damage, async (bytes, [at, flip]) => {
+      const packed = compressFrameSync(bytes)
+      assert.ok(bytes.equals(await cpu.decompress('lz4', packed, LIMIT)))
+      // Behind the header, whose checksum only the library looks at.
+      const place = 7 + (at % Math.max(1, packed.length - 7))
+      packed[place] = (packed[place] ?? 0) ^ flip
+      const read = await cpu.decompress('lz4', packed, LIMIT).catch((error: unknown) => {
+        assert.equal((error as { code?: unknown }).code, 'DECOMPRESSION_FAILED')
+        return null
+      })
+      if (read !== null) assert.ok(decompressFrameSync(packed).equals(read))
+    }),
+    { numRuns: 300 }
+  )
+})
+
+test('what says that it becomes less than it does is read all the same, or is damaged', async () => {
+  const [long, short] = [gzipSync(sample.subarray(0, 50_000)), gzipSync(Buffer.from('end'))]
+  const members = await cpu.decompress('gzip', Buffer.concat([long, short]), LIMIT)
+  assert.equal(Buffer.from(members).toString(), `${sample.subarray(0, 50_000)}end`)
+  const lying = Buffer.from(long)
+  lying.writeUInt32LE(7, lying.length - 4)
+  await assert.rejects(cpu.decompress('gzip', lying, LIMIT), failsWith('DECOMPRESSION_FAILED'))
 })
 
 test('snappy is read raw, in xerial’s framing, and when a stream begins again within', async () => {
