@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Playhead, PlayheadError } from '../../src/index.ts'
 import { kafka } from './cluster.ts'
+import { fill } from './rewind/team.ts'
 
 const client = new Playhead({ bootstrap: kafka.bootstrap, clientId: 'admin-test' })
 const admin = client.admin()
@@ -44,7 +45,7 @@ test("W11: a group without members is rewound at once, by a commit that Kafka's 
   const topic = kafka.uniqueName('admin')
   const group = kafka.uniqueName('empty')
   await admin.createTopics([{ topic, partitions: 1 }])
-  await kafka.tool('producer-perf-test', ...perf(topic, 100))
+  await fill(client, topic, 1, 100)
   await admin.rewind(await admin.planRewind(group, { create: true, topics: [topic], to: 'latest' }))
   const sum = async () => (await admin.offsets(group)).reduce((all, { offset }) => all + offset, 0)
   assert.equal(await sum(), 100)
@@ -94,7 +95,7 @@ test('a reset by another tool after a rewind counts, and a rewind after that cou
   const topic = kafka.uniqueName('admin')
   const group = kafka.uniqueName('foreign')
   await admin.createTopics([{ topic, partitions: 1 }])
-  await kafka.tool('producer-perf-test', ...perf(topic, 50))
+  await fill(client, topic, 1, 50)
   await admin.rewind(
     await admin.planRewind(group, { create: true, topics: [topic], to: { offset: 30 } })
   )
@@ -110,7 +111,7 @@ test('skipping forward is refused unless it is allowed', async () => {
   const topic = kafka.uniqueName('admin')
   const group = kafka.uniqueName('skip')
   await admin.createTopics([{ topic, partitions: 1 }])
-  await kafka.tool('producer-perf-test', ...perf(topic, 10))
+  await fill(client, topic, 1, 10)
   await admin.rewind(
     await admin.planRewind(group, { create: true, topics: [topic], to: 'earliest' })
   )
@@ -119,8 +120,3 @@ test('skipping forward is refused unless it is allowed', async () => {
   await admin.rewind(plan, { allowSkip: true })
   assert.equal((await admin.lag(group))[0]?.lag, 0)
 })
-
-function perf(topic: string, records: number): string[] {
-  const options = ['--num-records', String(records), '--record-size', '10', '--throughput', '-1']
-  return ['--topic', topic, ...options]
-}

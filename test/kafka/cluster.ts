@@ -34,6 +34,11 @@ export class KafkaCluster {
     this.bootstrap = bootstrap.split(',')
   }
 
+  /** Which Kafka this is, as '4.4.0'. */
+  get release(): string {
+    return process.env['KAFKA_VERSION'] ?? '4.4.0'
+  }
+
   /** Runs `kafka-NAME.sh` against this cluster; resolves to what it printed, rejects when it fails. */
   async tool(name: string, ...args: string[]): Promise<string> {
     return await script('tool', name, '--bootstrap-server', this.bootstrap.join(','), ...args)

@@ -64,7 +64,7 @@ test('a broker is killed and comes back while records are sent: each is there on
   }
 })
 
-test('a transaction open too long is aborted by the coordinator; the next one works', async () => {
+test('a transaction open too long is aborted by the coordinator, which is told; the next one works', async () => {
   await using own = await kafka.startOwn({
     extra: { 'transaction.abort.timed.out.transaction.cleanup.interval.ms': '200' }
   })
@@ -72,12 +72,16 @@ test('a transaction open too long is aborted by the coordinator; the next one wo
   try {
     const topic = await createTopic(there, 1)
     const options = { transactionalId: 'slow', transactionTimeoutMs: 1000 }
-    await using producer = new Producer(there, options)
-    const slow = await producer.begin()
+    await using first = new Producer(there, options)
+    const slow = await first.begin()
     await slow.send(topic, { value: 'never' })
     // The marker of the abort is the second record.
     for (let end = 0; end < 2; ) end = await endOffset(there, topic, 0, true)
-    await assert.rejects(slow.commit(), code('TRANSACTION_ABORTED'))
+    // Kafka 4.0 cannot tell it from another producer's start: only a new producer goes on.
+    const fences = kafka.release.startsWith('4.0.')
+    await assert.rejects(slow.commit(), code(fences ? 'FENCED' : 'TRANSACTION_ABORTED'))
+    await using second = new Producer(there, options)
+    const producer = fences ? second : first
     await producer.transaction(tx => tx.send(topic, { value: 'next' }))
     assert.deepEqual(await committed(topic, there), ['next'])
   } finally {

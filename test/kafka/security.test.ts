@@ -244,7 +244,7 @@ test("Kafka's own producer gets in by SCRAM, and renews its sessions before they
     'verifiable-producer',
     '--bootstrap-server',
     broker.bootstrap.join(','),
-    '--command-config',
+    '--producer.config',
     config('SCRAM-SHA-512', 'alice-secret'),
     '--topic',
     'orders',

@@ -351,10 +351,11 @@ export class Transactions implements IdentitySource {
   }
 
   #fencedError(): PlayheadError {
-    return new PlayheadError(
-      'FENCED',
-      `another producer has started with transactionalId ${this.#id}: close this one`,
-      { kafkaError: 'PRODUCER_FENCED' }
-    )
+    // Kafka 4.0 says the same to both, also when it is asked.
+    const { transactionTimeoutMs } = this.#settings
+    const message =
+      `another producer has started with transactionalId ${this.#id}, or the brokers gave up a transaction open ` +
+      `longer than transactionTimeoutMs (${transactionTimeoutMs}): close this one`
+    return new PlayheadError('FENCED', message, { kafkaError: 'PRODUCER_FENCED' })
   }
 }
