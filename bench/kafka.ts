@@ -3,10 +3,12 @@
  * itself on the embedded broker: clients `playhead@embedded` then. Prints tables of medians. The options are those of
  * bench/compare/run.mjs:
  *
- *   npm run bench -- kafka [--clients playhead,kafka-ts] [--cases consume-100B] [--rounds 5] [--embedded] [--list]
+ *   npm run bench -- kafka [--clients playhead,kafka-ts] [--cases consume-100B] [--rounds 5] [--node PATH]
+ *                          [--embedded] [--installed] [--list]
  *
- * The peers are installed by bench/compare/package-lock.json, without their install scripts: native ones that
- * need theirs (node-rdkafka) are left out, unless somebody runs `npm rebuild` there.
+ * The peers are installed by bench/compare/package-lock.json, by the Node that runs them (kafka-crab-js is for 24 only),
+ * and without their install scripts: native ones that need theirs (node-rdkafka, confluent) are left out, unless somebody
+ * builds them there, `npm ci && npm rebuild`, and then says --installed.
  */
 import { execFileSync, type StdioOptions, spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -18,14 +20,14 @@ const compare = join(root, 'bench/compare')
 const script = join(root, 'scripts/kafka/kafka')
 const name = `bench-${process.pid}`
 
-const options = process.argv.slice(2).filter(option => option !== '--embedded')
+const ownOptions = ['--embedded', '--installed']
+const options = process.argv.slice(2).filter(option => !ownOptions.includes(option))
 const embedded = process.argv.includes('--embedded')
 
 // Stdout is for the tables.
 const stdio: StdioOptions = ['ignore', 2, 2]
 execFileSync(process.execPath, ['scripts/bundle.mjs'], { stdio, cwd: root })
-const install = ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--silent']
-execFileSync('npm', install, { stdio, cwd: compare })
+if (!process.argv.includes('--installed')) installPeers()
 
 const data = mkdtempSync(join(tmpdir(), 'playhead-bench-'))
 const ours = embedded ? await startBroker() : null
@@ -43,6 +45,16 @@ try {
   ours?.stop()
   spawnSync(script, ['down', name])
   rmSync(data, { recursive: true })
+}
+
+function installPeers(): void {
+  const args = ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--silent']
+  const at = options.indexOf('--node')
+  const node = (at < 0 ? undefined : options[at + 1]) ?? process.execPath
+  // Of `npm run`: npm's own script, which any Node can run.
+  const { npm_execpath: npm } = process.env
+  const [command, ...first] = npm === undefined ? ['npm'] : [node, npm]
+  execFileSync(command, [...first, ...args], { stdio, cwd: compare })
 }
 
 /** As its users start it, with its defaults for a directory. */
