@@ -39,7 +39,7 @@ export function drawPlan(seed: bigint, worlds: readonly WorldName[]): Plan {
     store: random.pick(['journal', 'simulated']),
     sessionTimeoutMs: random.pick([3_000, 6_000, 10_000]),
     heartbeatIntervalMs: random.pick([300, 1_000, 1_000]),
-    wire: drawWire(random),
+    wire: { ...drawWire(random), stuck: drawStuck(new Seeded(seed).split('stuck')) },
     actions,
     wallOffsetsMs: drawOffsets(random, [...producers, ...members])
   }
@@ -118,6 +118,11 @@ function drawWire(random: SeededRandom): WireFaults {
     lateMs: random.pick([100, 2_000, 10_000]),
     cuts: random.pick([0, 0.05, 0.05, 0.5])
   }
+}
+
+/** One in a few hundred: a commit that is stuck meets a rewind now and then. */
+function drawStuck(random: SeededRandom): number {
+  return random.chance(0.3) ? random.next() * 0.01 : 0
 }
 
 type Drawn = Pick<Plan, 'world' | 'brokers' | 'topics' | 'producers' | 'members' | 'faultsMs'>

@@ -18,6 +18,8 @@ export interface WireFaults {
   /** Of a connection that ends with bytes on their way: that these come late. */
   readonly late: number
   readonly lateMs: number
+  /** Of a chunk of requests: to be stuck for seconds, as on a route that fails, while other connections are well. */
+  readonly stuck?: number
   /** Of a chunk: to be cut at any byte. Half of them unless said otherwise; each piece is an event more. */
   readonly cuts?: number
 }
@@ -31,6 +33,9 @@ export const calm: WireFaults = {
   late: 0,
   lateMs: 0
 }
+
+/** Longer than a heartbeat is waited for. */
+const stuckMs = 5_000
 
 export class FaultyWire implements Wire {
   faults: WireFaults
@@ -86,6 +91,11 @@ export class FaultyWire implements Wire {
     if (this.#late.delete(directionOf(link))) {
       this.#mark('bytes arrive long after their sender closed')
       return { bytes, delayMs: this.#random.next() * this.faults.lateMs }
+    }
+    const { stuck = 0, lateMs } = this.faults
+    if (stuck > 0 && link.direction === 'request' && this.#random.chance(stuck)) {
+      this.#mark('a request is stuck')
+      return { bytes, delayMs: this.#random.next() * Math.max(lateMs, stuckMs) }
     }
     if (this.#random.chance(this.faults.reset)) {
       this.#mark('a connection is reset')

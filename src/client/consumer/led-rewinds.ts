@@ -80,10 +80,13 @@ export class LedRewinds {
         entries.set(playhead, entryOf(placed))
         continue
       }
-      // Taken back meanwhile: it goes on where it is committed, and in the replay it may have been in.
-      playhead.jump({ offset: Math.max(0, placed.offset) }, 'rewind')
+      // Taken back, or taken up before: it goes on where it is committed, and in the replay it may have been in; and
+      // not before `onRewind` has ended, where that still runs.
+      playhead.jump({ offset: Math.max(0, placed.offset) }, 'rewind', 'held')
       const { window } = placed
       if (window !== null) rewinder?.bound(playhead, window)
+      if (rewinder === null) playhead.release(playhead.epoch)
+      else rewinder.releaseInTurn(playhead)
     }
     rewinder?.take(entries)
   }

@@ -136,6 +136,14 @@ export class Rewinder implements StartSeam {
     this.#finishEach([...entries].map(([playhead, entry]) => this.#jump(playhead, entry)))
   }
 
+  /** Is held, and goes on once the rewinds of it that are under way have ended. */
+  releaseInTurn(playhead: Playhead): void {
+    const { epoch } = playhead
+    const turn = this.#turns.get(playhead)
+    if (turn === undefined) playhead.release(epoch)
+    else void turn.then(() => playhead.release(epoch))
+  }
+
   /** A partition in the middle of a bounded replay, which another began. */
   bound(playhead: Playhead, window: Window): void {
     this.#bound(playhead, window)
