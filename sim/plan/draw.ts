@@ -39,7 +39,7 @@ export function drawPlan(seed: bigint, worlds: readonly WorldName[]): Plan {
     store: random.pick(['journal', 'simulated']),
     sessionTimeoutMs: random.pick([3_000, 6_000, 10_000]),
     heartbeatIntervalMs: random.pick([300, 1_000, 1_000]),
-    wire: { ...drawWire(random), stuck: drawStuck(new Seeded(seed).split('stuck')) },
+    wire: drawStuck(new Seeded(seed).split('stuck'), drawWire(random)),
     actions,
     wallOffsetsMs: drawOffsets(random, [...producers, ...members])
   }
@@ -120,9 +120,10 @@ function drawWire(random: SeededRandom): WireFaults {
   }
 }
 
-/** One in a few hundred: a commit that is stuck meets a rewind now and then. */
-function drawStuck(random: SeededRandom): number {
-  return random.chance(0.3) ? random.next() * 0.01 : 0
+/** One in a few hundred, and it comes late: so a commit from before a rewind comes after it now and then. */
+function drawStuck(random: SeededRandom, wire: WireFaults): WireFaults {
+  if (!random.chance(0.3)) return wire
+  return { ...wire, stuck: random.next() * 0.01, late: 0.5 + random.next() / 2, lateMs: 10_000 }
 }
 
 type Drawn = Pick<Plan, 'world' | 'brokers' | 'topics' | 'producers' | 'members' | 'faultsMs'>
