@@ -192,7 +192,8 @@ export class HandoverChecker implements Checker {
     if (stream === undefined) return
     const overtaken =
       stream.overtaken || (event.k === 'applied' && stream.delivered > stream.handled)
-    const sought = event.k === 'seek' ? event.to : -1
+    // A log that is cut above where a seek led moves it on.
+    const sought = event.k === 'seek' ? event.to : event.k === 'moved' ? stream.sought : -1
     member?.streams.set(event.tp, { ...nothing, id, sought, overtaken })
   }
 

@@ -43,8 +43,7 @@ interface Member {
 export class OrderChecker implements Checker {
   readonly #members = new Map<string, Member>()
   readonly #gaps = new Gaps()
-  /** Of bounded replays, by group, partition and rewind. */
-  /** Of each replay, and since when it is known. */
+  /** Of bounded replays, by group, partition and rewind, and since when each is known. */
   readonly #windows = new Map<string, Window>()
 
   on(event: Happened): void {
@@ -157,7 +156,10 @@ export class OrderChecker implements Checker {
       const what = `${event.member} got ${tp}@${offset} in a replay that ends at ${window.until}`
       throw new Violation('W15', what, event)
     }
-    if (event.rewindId === `${stream.rewindId}.`) this.#windowEnds(event, member, stream)
+    const ends = event.rewindId === `${stream.rewindId}.`
+    if (ends || this.#cutBehindWindow(event, member, stream)) {
+      this.#windowEnds(event, member, stream)
+    }
     const { last, target, because } = stream
     if (target !== undefined) {
       if (offset < target) {
@@ -179,6 +181,18 @@ export class OrderChecker implements Checker {
     stream.rewindId = event.rewindId
     // To a reader of uncommitted records more is visible than to the others.
     if (member.committedOnly) this.#missed(tp, this.#gaps.see(tp, offset))
+  }
+
+  /** A new owner in the middle of a replay, of which nothing came: the log was cut. It goes on where the group was. */
+  #cutBehindWindow({ tp, offset, rewindId }: Of<'deliver'>, { group }: Member, stream: Stream) {
+    const { target, free } = stream
+    if (stream.rewindId !== undefined || target === undefined || free) return false
+    if (!rewindId.endsWith('.')) return false
+    const id = rewindId.slice(0, -1)
+    const window = this.#windows.get(`${group} ${tp} ${id}`)
+    if (window === undefined || target < window.until || offset < window.resume) return false
+    stream.rewindId = id
+    return true
   }
 
   /** W15: of a bounded replay all of its window came, and then it goes on where the group was. */

@@ -175,6 +175,13 @@ test('W15: where it is after a rewind that a controller has recorded counts with
   assert.equal(broken([...story, deliver(3, `${r2}.`)]), undefined)
   assert.equal(broken([...story, deliver(2, `${r2}.`)]), 'W15')
 })
+test('W15: behind a replay a seek may lead anywhere, though the log is cut there', () => {
+  const over = [...mine, ...got(8), ...commit(9), ...commit(0, r1), jumped(0, r1)]
+  const ended = [...over, ...commit(9, `${r1}.`)]
+  const cut: Happening = { k: 'moved', member: 'm', tp, from: 0, to: 3 }
+  assert.equal(broken([...ended, seek(0), cut, deliver(3, `${r1}.`)]), undefined)
+  assert.equal(broken([...ended, cut, deliver(3, `${r1}.`)]), 'W15')
+})
 breaks(
   'W15',
   'a replay goes on beyond its window',

@@ -348,6 +348,7 @@ export class Rewinder implements StartSeam {
     const { commits } = this.#host
     await this.#handlersEnd(moves)
     for (const { playhead } of moves) await commits.landed(playhead)
+    for (const move of moves) this.#resumeAtLeast(move)
     await this.#transactionsEnd(moves)
     await this.#herald.announce(moves)
     const current = moves.filter(isCurrent)
@@ -427,6 +428,16 @@ export class Rewinder implements StartSeam {
   #bound(playhead: Playhead, window: Window): void {
     this.#windows.set(playhead, window)
     playhead.limitTo(window.until)
+  }
+
+  /** A seek back that is not committed moves the owner, not the group: behind the replay it goes on where that is. */
+  #resumeAtLeast({ playhead, entry }: Move): void {
+    const window = this.#windows.get(playhead)
+    const { acked } = this.#host.commits.slot(playhead)
+    if (window === undefined || acked === null || playhead.mark.sequence !== entry.sequence) return
+    if (acked.mark.sequence >= entry.sequence) return
+    const resume = Math.max(window.resume, acked.offset)
+    this.#windows.set(playhead, { ...window, resume })
   }
 
   /** Everything up to the limit is processed: the replay is over. */
