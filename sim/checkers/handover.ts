@@ -219,7 +219,7 @@ export class HandoverChecker implements Checker {
       throw new Violation('G11', what, event)
     }
     if (stream.id !== rewindId || stream.first < 0) {
-      if (rewindId.endsWith('.') && stream.sought < 0) this.#resumes(event, member)
+      if (rewindId.endsWith('.')) this.#resumes(event, member, stream)
       stream.id = rewindId
       stream.first = offset
       stream.handled = offset - 1
@@ -228,14 +228,15 @@ export class HandoverChecker implements Checker {
     stream.overtaken = false
   }
 
-  #resumes(event: Of<'deliver'>, { group }: Member): void {
+  #resumes(event: Of<'deliver'>, { group }: Member, { sought }: Stream): void {
     const { tp, offset, rewindId } = event
     const slot = this.#slots.get(`${group} ${tp}`)
     const place = `${group} ${tp} ${rewindId}`
     const known = slot !== undefined && !slot.unsure && !this.#inTransactions.has(`${group} ${tp}`)
-    // Once: later on a seek may lead anywhere.
-    if (!known || this.#resumed.has(place)) return
+    // Once: later on a seek may lead anywhere, and whoever takes over goes on from there.
+    if (this.#resumed.has(place)) return
     this.#resumed.add(place)
+    if (!known || sought >= 0) return
     const same = slot.id === rewindId || `${slot.id}.` === rewindId
     if (!same || offset >= slot.before) return
     const what = `${event.member} got ${tp}@${offset} behind a replay: before it ${slot.before} was committed`

@@ -179,7 +179,10 @@ test('W15: behind a replay a seek may lead anywhere, though the log is cut there
   const over = [...mine, ...got(8), ...commit(9), ...commit(0, r1), jumped(0, r1)]
   const ended = [...over, ...commit(9, `${r1}.`)]
   const cut: Happening = { k: 'moved', member: 'm', tp, from: 0, to: 3 }
-  assert.equal(broken([...ended, seek(0), cut, deliver(3, `${r1}.`)]), undefined)
+  const back = [...ended, seek(0), cut, deliver(3, `${r1}.`)]
+  const next = [left(), ...mine, deliver(4, `${r1}.`)]
+  assert.equal(broken(back), undefined)
+  assert.equal(broken([...back, handled(3), ...commit(4, `${r1}.`), ...next]), undefined)
   assert.equal(broken([...ended, cut, deliver(3, `${r1}.`)]), 'W15')
 })
 breaks(
