@@ -336,17 +336,21 @@ export class PollReader<K, V> implements Reader {
   }
 
   /**
-   * Those whose partition has not jumped since they were gathered. A poll may wait for a batch to be decompressed while
-   * it has others in hand: a rewind that takes effect in that time takes effect before them.
+   * Those whose partition has not jumped since they were gathered, and is not given up. A poll may wait for a batch to
+   * be decompressed while it has others in hand: a rewind that takes effect in that time takes effect before them, and
+   * what was taken from us, or is given up by `close`, is for the next owner.
    */
   #current(gathered: ConsumerRecord<K, V>[]): ConsumerRecord<K, V>[] {
-    if (this.#inHand.every(({ playhead, epoch }) => playhead.epoch === epoch)) return gathered
+    const { closed } = this.#delivery
+    const isOurs = ({ playhead, epoch }: Polled) =>
+      !closed && playhead.epoch === epoch && playhead.alive && playhead.state !== 'revoking'
+    if (this.#inHand.every(isOurs)) return gathered
     const records: ConsumerRecord<K, V>[] = []
     const current: Polled[] = []
     let at = 0
     for (const polled of this.#inHand) {
-      const { playhead, epoch, count } = polled
-      if (playhead.epoch === epoch) {
+      const { playhead, count } = polled
+      if (isOurs(polled)) {
         current.push(polled)
         records.push(...gathered.slice(at, at + count))
       } else playhead.handBack()

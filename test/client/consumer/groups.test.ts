@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import type { PlayheadError } from '../../../src/base/error.ts'
 import { describeGroups } from '../../../src/client/admin/groups.ts'
 import type { StallReason } from '../../../src/client/consumer/events.ts'
+import { Producer } from '../../../src/client/producer/producer.ts'
 import { ApiVersions } from '../../../src/protocol/api/api-versions.ts'
 import { ConsumerGroupHeartbeat } from '../../../src/protocol/api/consumer-group-heartbeat.ts'
 import { ControllerHeartbeat } from '../../../src/protocol/api/controller-heartbeat.ts'
@@ -324,4 +325,30 @@ test("while a cluster is upgraded, 'auto' is a classic member where the coordina
   await world.clock.runUntil(() => member.seen.length === 2)
   assert.equal(member.consumer.protocol, 'classic')
   await world.end(member)
+})
+
+test('what a poll has gathered when close is called, while it waits for more to be decompressed, is for the next owner', async () => {
+  const world = await new VirtualWorld().start()
+  const producer = new Producer(world.cluster, { compression: 'gzip' })
+  const send = (value: string) => world.clock.play(producer.send('t', { partition: 0, value }))
+  const member = world.member()
+  await send('0-0')
+  const [first] = await world.clock.play(member.consumer.poll())
+  // What comes now is there at once, what comes behind the first has yet to be decompressed.
+  await world.produce(1, 0, 3)
+  await send('0-1')
+  await world.clock.play(producer.close())
+  await world.clock.advance(1_000)
+  world.broker.control.on('OffsetCommit', {}, { delayMs: 100 })
+  const polled = member.consumer.poll()
+  await new Promise(resolve => setImmediate(resolve))
+  const closed = member.consumer.close()
+  assert.deepEqual(await world.clock.play(polled), [])
+  await world.clock.play(closed)
+  const next = world.member().read()
+  await world.clock.runUntil(() => next.seen.length === 4)
+  const values = [first?.value, ...next.values()]
+  assert.equal(values.length, 5)
+  assert.deepEqual(new Set(values), new Set([...numbered(0, 0, 2), ...numbered(1, 0, 3)]))
+  await world.end(member, next)
 })
