@@ -8,7 +8,7 @@ import { PlayheadError } from '../base/error.ts'
 import { KafkaError } from '../protocol/errors.ts'
 import { answerError } from './answer-errors.ts'
 import type { Cluster, WaitOptions } from './cluster.ts'
-import { backoffMs, callBackoff, sleep } from './retry.ts'
+import { backoffMs, callBackoff, isPassing, sleep } from './retry.ts'
 
 export type Outcome<T> =
   | { readonly value: T; readonly error: null }
@@ -45,7 +45,10 @@ export async function fanOut<Item, T>(
   let left = [...new Set(items)]
   for (let attempt = 1; left.length > 0; attempt++) {
     await askOnce(left, waiting, question, outcomes)
-    left = left.filter(item => isPassing(outcomes.get(item)?.error))
+    left = left.filter(item => {
+      const error = outcomes.get(item)?.error
+      return error instanceof PlayheadError && isPassing(error)
+    })
     const waitMs = backoffMs(random, callBackoff, attempt)
     if (left.length === 0 || clock.monotonic() + waitMs >= deadline) break
     for (const item of left) question.moved(item)
@@ -105,11 +108,6 @@ function onlyOurs(error: unknown): PlayheadError {
     throw error
   }
   return error
-}
-
-function isPassing(error: PlayheadError | null | undefined): boolean {
-  if (!error) return false
-  return error.retriable || error.code === 'TIMED_OUT' || error.code === 'CONNECTION_LOST'
 }
 
 export function byTopic<Item extends { readonly topic: string }>(

@@ -24,7 +24,7 @@ import {
   topicFrom
 } from './metadata.ts'
 import type { ClusterSettings } from './options.ts'
-import { Again, type Backoff, abortError, backoffMs, retrying } from './retry.ts'
+import { Again, type Backoff, abortError, backoffMs, isPassing, retrying } from './retry.ts'
 
 /** Between two refreshes that were asked for because the metadata is stale. */
 const staleBackoff: Backoff = { firstMs: 50, mostMs: 1_000 }
@@ -294,10 +294,6 @@ export class MetadataKeeper {
     const delayMs = settings.metadataMaxAgeMs * (0.9 + 0.1 * env.random.next())
     this.#age = env.clock.after(delayMs, () => this.#inBackground())
   }
-}
-
-function isPassing(error: PlayheadError): boolean {
-  return error.retriable || error.code === 'TIMED_OUT' || error.code === 'CONNECTION_LOST'
 }
 
 function unknownTopic(topic: string, cause: PlayheadError): PlayheadError {

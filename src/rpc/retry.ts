@@ -70,6 +70,14 @@ export async function retrying<T>(
   }
 }
 
+/**
+ * Of what only asks, and of what may be done twice: it is worth another attempt. Of all else an answer that did not
+ * come leaves open whether it was done.
+ */
+export function isPassing({ retriable, code }: PlayheadError): boolean {
+  return retriable || code === 'TIMED_OUT' || code === 'CONNECTION_LOST'
+}
+
 /** Waits; rejects as soon as one of the signals fires. */
 export function sleep(
   clock: Clock,

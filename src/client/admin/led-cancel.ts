@@ -10,10 +10,10 @@ import { KafkaError } from '../../protocol/errors.ts'
 import type { ResponseOf } from '../../protocol/schema.ts'
 import { answerError } from '../../rpc/answer-errors.ts'
 import type { Cluster, WaitOptions } from '../../rpc/cluster.ts'
-import { backoffMs, sleep } from '../../rpc/retry.ts'
+import { backoffMs, isPassing, sleep } from '../../rpc/retry.ts'
 import { type LedGroup, type LedRewind, ledGroup } from '../led.ts'
 import { keyOf } from '../ledger.ts'
-import { isPassing, rewindLane } from './led-rewind.ts'
+import { rewindLane } from './led-rewind.ts'
 import type { CancelOptions, CancelledPartition } from './rewind-status.ts'
 
 const backoff = { firstMs: 20, mostMs: 500 }

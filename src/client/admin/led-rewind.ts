@@ -15,7 +15,7 @@ import type { ResponseOf } from '../../protocol/schema.ts'
 import { answerError } from '../../rpc/answer-errors.ts'
 import type { LaneName } from '../../rpc/call.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
-import { backoffMs, sleep } from '../../rpc/retry.ts'
+import { backoffMs, isPassing, sleep } from '../../rpc/retry.ts'
 import { cancelledState, type LedGroup, type LedRewind, ledGroup, newestId } from '../led.ts'
 import { keyOf } from '../ledger.ts'
 import type { KnownRewind } from './rewind-status.ts'
@@ -254,10 +254,6 @@ function stateOf(code: number): RewoundPartition['state'] {
 function listedState(state: number): 'pending' | 'applied' | 'cancelled' {
   if (state === 0) return 'pending'
   return state === cancelledState ? 'cancelled' : 'applied'
-}
-
-export function isPassing({ retriable, code }: PlayheadError): boolean {
-  return retriable || code === 'TIMED_OUT' || code === 'CONNECTION_LOST'
 }
 
 /** The newest rewind of each partition, by call, newest first. */

@@ -21,7 +21,7 @@ import { RegisterConsumer } from '../../protocol/api/register-consumer.ts'
 import { KafkaError } from '../../protocol/errors.ts'
 import { answerError } from '../../rpc/answer-errors.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
-import { sleep } from '../../rpc/retry.ts'
+import { isPassing, sleep } from '../../rpc/retry.ts'
 import type { CommitIdentity } from './commits.ts'
 import type { Events } from './events.ts'
 import { canBeLed } from '../led.ts'
@@ -335,11 +335,6 @@ export class Group {
       }
     }
   }
-}
-
-/** Only questions are asked before a group is joined: one whose answer was lost is simply asked again. */
-function isPassing({ code, retriable }: PlayheadError): boolean {
-  return retriable || code === 'CONNECTION_LOST' || code === 'TIMED_OUT'
 }
 
 /** As RegisterConsumer numbers it; a time is looked up on this side. */

@@ -1,7 +1,7 @@
 /** A consumer without a group: it has the partitions that it was given, once their topics are known. */
 import { PlayheadError } from '../../base/error.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
-import { sleep } from '../../rpc/retry.ts'
+import { isPassing, sleep } from '../../rpc/retry.ts'
 import type { TopicIdPartition } from './offsets.ts'
 import { type SeekTarget, placeOf } from './options.ts'
 import { partitionKey, type Place, type Start } from './playhead.ts'
@@ -44,7 +44,7 @@ async function topicId(
     try {
       return (await cluster.topic(topic, { signal })).topicId
     } catch (error) {
-      if (!(error instanceof PlayheadError) || !error.retriable) throw error
+      if (!(error instanceof PlayheadError) || !isPassing(error)) throw error
       trouble(error)
       await sleep(cluster.env.clock, retryMs, [signal])
     }
