@@ -415,8 +415,10 @@ export class Rewinder implements StartSeam {
 
   async #isStable(playheads: readonly Playhead[]): Promise<boolean> {
     const { cluster, settings } = this.#host
+    const { signal } = this.#closing
     try {
-      return (await committedOffsets(cluster, settings.group, playheads)).unreadable.size === 0
+      const { unreadable } = await committedOffsets(cluster, settings.group, playheads, signal)
+      return unreadable.size === 0
     } catch (error) {
       // Whatever keeps it from being known may pass: who holds the partitions gives it its time.
       if (error instanceof PlayheadError && error.code !== 'CLOSED') return false
