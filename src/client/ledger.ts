@@ -5,12 +5,13 @@
 import { PlayheadError } from '../base/error.ts'
 import { type Commit, readCommit, readEntry } from '../group/ledger/position.ts'
 import { OffsetCommit } from '../protocol/api/offset-commit.ts'
-import { encodeEntry, type RewindEntry } from '../protocol/embedded/rewind-envelope.ts'
+import { encodeEntry, isOfAnother, type RewindEntry } from '../protocol/embedded/rewind-envelope.ts'
 import { KafkaError } from '../protocol/errors.ts'
 import { answerError } from '../rpc/answer-errors.ts'
 import type { Cluster, WaitOptions } from '../rpc/cluster.ts'
 import { byTopic } from '../rpc/fan-out.ts'
 import { fetchOffsets } from '../rpc/groups.ts'
+import { noTopicId } from '../rpc/metadata.ts'
 import { Again } from '../rpc/retry.ts'
 
 /** The ledger of a group, unless it is given another. */
@@ -61,7 +62,8 @@ export async function readSlots(
   }
   for (const { topic, partition, offset, metadata, error } of commits?.value ?? []) {
     if (error) throw error
-    const commit = readCommit(offset, metadata)
+    const former = isOfAnother(metadata, topicId(topic) ?? noTopicId)
+    const commit = former ? null : readCommit(offset, metadata)
     slots.set(keyOf({ topic, partition }), { topic, partition, commit, entry: null })
   }
   for (const { topic, partition, offset, metadata, error } of entries?.value ?? []) {

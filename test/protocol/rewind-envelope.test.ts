@@ -5,6 +5,7 @@ import {
   asciiText,
   checkEntry,
   encodeCommit,
+  isOfAnother,
   encodeEntry,
   endOf,
   isRewindable,
@@ -127,19 +128,38 @@ test("the application's own metadata come back unchanged, whatever they are", ()
         fc.string({ unit: 'binary' }),
         sequence.map(s => `ph1;s=${s}|`)
       ),
-      (last, from, application) => {
+      fc.option(topicId),
+      (last, from, application, id) => {
         const mark = { sequence: last, from }
-        assert.deepEqual(parseCommit(encodeCommit(mark, application)), { mark, application })
+        const read = parseCommit(encodeCommit(mark, application, id ?? undefined))
+        assert.deepEqual(read, { mark, application, topicId: id })
       }
     )
   )
 })
 
 test("a commit without our mark is somebody else's", () => {
-  assert.deepEqual(parseCommit(null), { mark: null, application: '' })
-  assert.deepEqual(parseCommit('mine'), { mark: null, application: 'mine' })
+  const foreign = (application: string) => ({ mark: null, application, topicId: null })
+  assert.deepEqual(parseCommit(null), foreign(''))
+  assert.deepEqual(parseCommit('mine'), foreign('mine'))
   const huge = 'ph1;s=0;f=9999999999999999|'
-  assert.deepEqual(parseCommit(huge), { mark: null, application: huge })
+  assert.deepEqual(parseCommit(huge), foreign(huge))
+})
+
+test('a commit is of another topic only when both ids are known, and differ', () => {
+  const [none, one, two] = ['A', 'B', 'C'].map(letter => letter.repeat(22))
+  assert(none !== undefined && one !== undefined && two !== undefined)
+  const of = (id: string) => encodeCommit({ sequence: noSequence, from: null }, 'mine', id)
+  assert.equal(isOfAnother(of(one), two), true)
+  for (const [metadata, id] of [
+    [of(one), one],
+    [of(one), none],
+    [of(none), one],
+    ['mine', one],
+    [null, one]
+  ] as const) {
+    assert.equal(isOfAnother(metadata, id), false, `${metadata} of ${id}`)
+  }
 })
 
 test('metadata that Kafka would refuse are refused here, by UTF-16 units', () => {

@@ -358,7 +358,11 @@ class RewindCall {
     const commits = this.#open.map(({ planned, entry }) => ({
       ...place(planned),
       offset: entry.target,
-      metadata: encodeCommit({ sequence: entry.sequence, from: entry.before?.offset ?? null })
+      metadata: encodeCommit(
+        { sequence: entry.sequence, from: entry.before?.offset ?? null },
+        '',
+        entry.topicId
+      )
     }))
     const { group } = this.#plan
     const outcome = await commitFromOutside(this.#cluster, group, commits, this.#waiting)

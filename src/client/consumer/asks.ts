@@ -1,11 +1,12 @@
 /** What a consumer asks the brokers for because its application wants to know: nothing of it changes a position. */
-import { parseCommit } from '../../protocol/embedded/rewind-envelope.ts'
+import { isOfAnother, parseCommit } from '../../protocol/embedded/rewind-envelope.ts'
 import type { Cluster, WaitOptions } from '../../rpc/cluster.ts'
 import { fetchOffsets } from '../../rpc/groups.ts'
 import { listOffsets } from '../../rpc/partition-offsets.ts'
 import type { TopicPartition } from '../partition.ts'
 import { earliestTimestamp, latestTimestamp } from './offsets.ts'
 import { partitionKey } from './playhead.ts'
+import { zeroTopicId } from './session.ts'
 
 /** What a group has committed for a partition. */
 export interface CommittedOffset extends TopicPartition {
@@ -37,7 +38,8 @@ export async function askCommitted(
   const found = new Map<string, CommittedOffset>()
   for (const { topic, partition, offset, metadata, error } of outcome?.value ?? []) {
     if (error) throw error
-    if (offset < 0) continue
+    const { topicId = zeroTopicId } = cluster.metadata.topics.get(topic) ?? {}
+    if (offset < 0 || isOfAnother(metadata, topicId)) continue
     const { application } = parseCommit(metadata)
     found.set(partitionKey(topic, partition), { topic, partition, offset, metadata: application })
   }

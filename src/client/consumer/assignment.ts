@@ -213,12 +213,12 @@ export class Assignment {
       memberId: as?.memberId,
       generation: as?.epoch,
       groupInstanceId: as?.instanceId,
-      offsets: playheads.map(({ topic, partition, processed, processedLeaderEpoch, mark }) => ({
-        topic,
-        partition,
-        offset: processed,
-        leaderEpoch: processedLeaderEpoch,
-        metadata: encodeCommit(mark)
+      offsets: playheads.map(playhead => ({
+        topic: playhead.topic,
+        partition: playhead.partition,
+        offset: playhead.processed,
+        leaderEpoch: playhead.processedLeaderEpoch,
+        metadata: encodeCommit(playhead.mark, '', playhead.topicId)
       }))
     }
     return { offsets, playheads, epochs: playheads.map(({ epoch }) => epoch) }

@@ -141,7 +141,7 @@ export class Commits {
       if (wanted.offset > offset) return
       if (wanted.offset === offset && metadata === wanted.metadata) return
     }
-    encodeCommit(playhead.mark, metadata) // throws when it is too large: here, where the caller is
+    encodeCommit(playhead.mark, metadata, playhead.topicId) // throws when it is too large: here, where the caller is
     slot.wanted = { epoch, offset, leaderEpoch, mark: playhead.mark, metadata }
   }
 
@@ -260,7 +260,7 @@ export class Commits {
         partitionIndex: partition,
         committedOffset: candidate.offset,
         committedLeaderEpoch: candidate.leaderEpoch,
-        committedMetadata: encodeCommit(candidate.mark, candidate.metadata)
+        committedMetadata: encodeCommit(candidate.mark, candidate.metadata, topicId)
       })
     }
     return {

@@ -204,7 +204,7 @@ export class Positions {
     }
   }
 
-  /** Those topics of `searches` of which the group has a commit for some partition. */
+  /** Those topics of `searches` of which, or of a former one of the name, the group has a commit for some partition. */
   async #topicsKnown(searches: readonly Search[]): Promise<ReadonlySet<string>> {
     const { cluster, settings } = this.#host
     const topics = new Map(searches.map(({ playhead }) => [playhead.topic, playhead.topicId]))
@@ -213,13 +213,13 @@ export class Positions {
       return partitions.map(({ partition }) => ({ topic, topicId, partition }))
     })
     const group = settings.group ?? ''
-    const { found, unreadable } = await committedOffsets(cluster, group, all, this.#signal)
+    const { found, unreadable, former } = await committedOffsets(cluster, group, all, this.#signal)
     const known = new Set<string>()
     for (const { topic, partition } of all) {
       const key = partitionKey(topic, partition)
       const error = unreadable.get(key)
       if (error !== undefined) throw error
-      if (found.has(key)) known.add(topic)
+      if (found.has(key) || former.has(key)) known.add(topic)
     }
     return known
   }

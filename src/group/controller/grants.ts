@@ -1,5 +1,10 @@
 /** Where a partition starts when it is granted, and what becomes of a rewind then. */
-import { endOf, parseCommit, sequenceOf } from '../../protocol/embedded/rewind-envelope.ts'
+import {
+  endOf,
+  isOfAnother,
+  parseCommit,
+  sequenceOf
+} from '../../protocol/embedded/rewind-envelope.ts'
 import { KafkaError } from '../../protocol/errors.ts'
 import type { Partitions } from '../assign/assignor.ts'
 import { committedAs, unsettled, offsetOf } from '../offsets/offsets.ts'
@@ -177,11 +182,13 @@ export function windowOver(
 function startOf(turn: ControllerTurn, member: Member, at: At): { offset: number; epoch: number } {
   const log = turn.world.log(at.topic, at.partition)
   const committed = offsetOf(turn.state.offsets, at.topic, at.partition)
-  if (committed !== undefined) {
+  const former = committed !== undefined && isOfAnother(committed.metadata, at.topicId)
+  if (committed !== undefined && !former) {
     const { offset, leaderEpoch } = committed
     return { offset, epoch: leaderEpoch >= 0 ? leaderEpoch : (log?.epochOf(offset) ?? -1) }
   }
-  const offset = policyStart(turn, member, at)
+  // A commit of a former topic of the name shows that the group is older than this one.
+  const offset = former ? (log?.start ?? 0) : policyStart(turn, member, at)
   return { offset, epoch: offset < 0 ? -1 : (log?.epochOf(offset) ?? -1) }
 }
 

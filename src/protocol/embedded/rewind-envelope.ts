@@ -4,7 +4,7 @@
  *   the ledger, group `G.rewind`, written by callers only: an entry
  *     ph1;s=1764510212345k3f9;pending;t=<topic id>;c=1764510212345;x=86400;o=42;f=4711@0;u=50;r=4711;w=ops;m=bug 123
  *   the group `G`, written by owners only: a mark, then `|`, then the application's own metadata, unchanged
- *     ph1;s=1764510212345k3f9;f=4711|whatever the application wrote
+ *     ph1;s=1764510212345k3f9;f=4711;t=<topic id>|whatever the application wrote
  *
  *   s sequence   t topic id     c created, ms   x lifetime, s   o target          f before: offset @ sequence (- : bare)
  *   u until      r resume       w who           m reason        f (in a mark) where the owner stood when it jumped
@@ -23,6 +23,9 @@ import { PlayheadError } from '../../base/error.ts'
 export type Sequence = string
 
 export const noSequence: Sequence = '0'
+
+/** What stands for a topic's id where brokers have none (before 2.8). */
+const noTopicId = 'AAAAAAAAAAAAAAAAAAAAAA'
 
 /** Kafka's default for `offset.metadata.max.bytes`, which it compares with Java's String.length(). */
 export const maxMetadataUnits = 4096
@@ -118,9 +121,10 @@ export function encodeEntry(entry: RewindEntry): string {
 }
 
 const offsetPattern = '(?:0|[1-9][0-9]{0,15})'
+const topicIdPattern = '[A-Za-z0-9_-]{22}'
 const sequencePattern = '(?:0|[0-9]{13}[0-9a-z]{4}\\.?)'
 const entryPattern = new RegExp(
-  `^ph1;s=(${sequencePattern});(pending|done|cancelled);t=([A-Za-z0-9_-]{22})` +
+  `^ph1;s=(${sequencePattern});(pending|done|cancelled);t=(${topicIdPattern})` +
     `;c=([0-9]{1,13});x=([0-9]{1,8});o=(${offsetPattern})` +
     `(?:;f=(${offsetPattern})@(${sequencePattern}|-))?` +
     `(?:;u=(${offsetPattern}))?(?:;r=(${offsetPattern}))?` +
@@ -172,12 +176,14 @@ export function checkEntry(entry: RewindEntry): void {
 }
 
 /**
- * The metadata of an owner's commit. Throws TOO_LARGE when mark and application's metadata together are more
+ * The metadata of an owner's commit. With the topic's id, as brokers before 4.1 take commits by the topic's name: one that
+ * comes late may be stored for another topic of that name. Throws TOO_LARGE when mark and application's metadata together are more
  * than 4,096 UTF-16 units: Kafka would refuse just that partition.
  */
-export function encodeCommit(mark: CommitMark, application = ''): string {
+export function encodeCommit(mark: CommitMark, application = '', topicId = noTopicId): string {
   const from = mark.from === null ? '' : `;f=${mark.from}`
-  const text = `ph1;s=${mark.sequence}${from}|${application}`
+  const topic = topicId === noTopicId ? '' : `;t=${topicId}`
+  const text = `ph1;s=${mark.sequence}${from}${topic}|${application}`
   if (text.length > maxMetadataUnits) {
     const room = maxMetadataUnits - (text.length - application.length)
     throw new PlayheadError(
@@ -188,21 +194,30 @@ export function encodeCommit(mark: CommitMark, application = ''): string {
   return text
 }
 
-const markPattern = new RegExp(`^ph1;s=(${sequencePattern})(?:;f=(${offsetPattern}))?\\|`)
+const markPattern = new RegExp(
+  `^ph1;s=(${sequencePattern})(?:;f=(${offsetPattern}))?(?:;t=(${topicIdPattern}))?\\|`
+)
 
 /** Splits the metadata of a commit. `mark` null: somebody else's commit, all of it is the application's. */
 export function parseCommit(metadata: string | null): {
   readonly mark: CommitMark | null
   readonly application: string
+  /** Of the topic that was read; null: not told. */
+  readonly topicId: string | null
 } {
   const match = markPattern.exec(metadata ?? '')
-  if (!match) return { mark: null, application: metadata ?? '' }
-  const [whole, sequence = noSequence, from] = match
+  const foreign = { mark: null, application: metadata ?? '', topicId: null }
+  if (!match) return foreign
+  const [whole, sequence = noSequence, from, topicId = null] = match
   const mark = { sequence, from: from === undefined ? null : Number(from) }
-  if (mark.from !== null && !Number.isSafeInteger(mark.from)) {
-    return { mark: null, application: metadata ?? '' }
-  }
-  return { mark, application: (metadata ?? '').slice(whole.length) }
+  if (mark.from !== null && !Number.isSafeInteger(mark.from)) return foreign
+  return { mark, application: (metadata ?? '').slice(whole.length), topicId }
+}
+
+/** Whether a commit says that it is of another topic than the one with this id, deleted before that had its name. */
+export function isOfAnother(metadata: string | null, topicId: string): boolean {
+  const { topicId: of } = parseCommit(metadata)
+  return of !== null && topicId !== noTopicId && of !== topicId
 }
 
 /** `text` as an envelope can hold it: other characters become '?', ';' becomes ',', cut to `length`. */

@@ -1,9 +1,11 @@
 /** Topics that change under a consumer: leaders that move, and topics that are made anew. In virtual time. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { Admin } from '../../../src/client/admin/admin.ts'
 import { Producer } from '../../../src/client/producer/producer.ts'
 import { CreateTopics } from '../../../src/protocol/api/create-topics.ts'
 import { DeleteTopics } from '../../../src/protocol/api/delete-topics.ts'
+import { Cluster } from '../../../src/rpc/cluster.ts'
 import { noTopicId as zeroTopicId } from '../../../src/rpc/metadata.ts'
 import { numbered, VirtualWorld, type Watched } from './virtual.ts'
 
@@ -111,3 +113,52 @@ test('what was read of a topic that is made anew meanwhile is never committed to
     await world.end(next)
   }
 })
+
+/** As `makeAnew`, by somebody else: the consumer's own client hears of it when what this returns is called. */
+async function remadeUnseen(world: VirtualWorld): Promise<() => void> {
+  const { control } = world.broker
+  let tell = () => {}
+  const hold = new Promise<void>(resolve => {
+    tell = resolve
+  })
+  const rules = ['Metadata', 'Fetch'].map(api =>
+    control.on(api, { clientId: 'playhead' }, { hold })
+  )
+  const other = new Cluster(world.env('other'), { bootstrap: ['b:9092'], clientId: 'other' })
+  const admin = new Admin(other)
+  await world.clock.play(admin.deleteTopics(['t']))
+  await world.clock.play(admin.createTopics([{ topic: 't', partitions: 2 }]))
+  await world.clock.play(other.close())
+  return () => {
+    for (const stop of rules) stop()
+    tell()
+  }
+}
+
+for (const protocol of ['classic', 'consumer'] as const) {
+  for (const startFrom of ['earliest', 'latest'] as const) {
+    test(`${protocol}, ${startFrom}: before commits go by id (Kafka 4.1), one of a deleted topic counts for nothing in another of its name`, async () => {
+      const maxVersions = { OffsetCommit: 9, ControllerListGroups: -1 }
+      const world = await new VirtualWorld().start({ maxVersions })
+      const first = world.member({ protocol, startFrom, commit: 'manual' }).read()
+      await world.clock.runUntil(() => first.events.includes('assigned 0'))
+      await world.clock.advance(1_000)
+      await world.produce(0, 0, 10)
+      await world.clock.runUntil(() => first.seen.length === 10)
+      const tell = await remadeUnseen(world)
+      // The consumer has not heard of it, and the coordinator takes the commit: it has a topic of that name.
+      await world.clock.play(Promise.resolve(first.seen.at(-1)?.record.commit()))
+      const [stored] = await world.clock.play(new Admin(world.cluster).offsets('g'))
+      assert.equal(stored?.offset, 10)
+      tell()
+      await world.produce(0, 0, 20)
+      await world.clock.runUntil(() => first.seen.length >= 30, 60_000)
+      assert.deepEqual(first.values().slice(10), numbered(0, 0, 20))
+      await world.clock.play(first.consumer.close())
+      const next = world.member({ protocol, startFrom }).read()
+      await world.clock.runUntil(() => next.seen.length >= 20, 60_000)
+      assert.deepEqual(next.values(), numbered(0, 0, 20))
+      await world.end(next)
+    })
+  }
+}
