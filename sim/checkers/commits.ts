@@ -24,8 +24,6 @@ interface Slot {
   staleSince: number | undefined
   /** Who committed `effective`. */
   member: string
-  /** Who sought there, and so may commit less. */
-  sought: string | undefined
   /** A commit that nobody saw the end of may have changed it. */
   unsure: boolean
 }
@@ -45,8 +43,8 @@ export class CommitChecker implements Checker {
   readonly #connections = new Map<string, number>()
   /** Rewinds that a caller wrote, so that a fall to their target is allowed. */
   readonly #targets = new Map<string, Map<RewindId, number>>()
-  /** Who sought in a partition of which nothing is committed yet. */
-  readonly #soughtBefore = new Map<string, string>()
+  /** Who sought in a partition, and so may commit less: one that was expelled and has not heard of it seeks, too. */
+  readonly #sought = new Map<string, Set<string>>()
   /** Commits under way; when the broker ends they may have been applied. */
   readonly #trying = new Map<number, string>()
 
@@ -73,7 +71,7 @@ export class CommitChecker implements Checker {
       case 'ledger':
         return this.#ledger(event)
       case 'seek':
-        return this.#sought(event)
+        return this.#seek(event)
       case 'topic.deleted':
         for (const key of this.#slots.keys()) {
           if (key.slice(key.indexOf(' ') + 1, key.lastIndexOf(':')) === event.topic)
@@ -112,12 +110,10 @@ export class CommitChecker implements Checker {
     targets.set(id, target)
   }
 
-  #sought({ member, tp }: Of<'seek'>): void {
+  #seek({ member, tp }: Of<'seek'>): void {
     const { group } = this.#members.get(member) ?? {}
     const key = `${group} ${tp}`
-    const slot = this.#slots.get(key)
-    if (slot === undefined) this.#soughtBefore.set(key, member)
-    else slot.sought = member
+    this.#sought.set(key, new Set([...(this.#sought.get(key) ?? []), member]))
   }
 
   #applied(event: Of<'commit.applied'>): void {
@@ -137,8 +133,6 @@ export class CommitChecker implements Checker {
         raw: offset,
         staleSince: undefined,
         member,
-        // The commit may have been on its way before the seek.
-        sought: this.#soughtBefore.get(key),
         unsure: false
       })
       return
@@ -147,11 +141,11 @@ export class CommitChecker implements Checker {
     if (slot.unsure) {
       slot.unsure = false
       if (rewindId > slot.id) slot.id = rewindId
-      return this.#become(slot, offset, member)
+      return this.#become(slot, event)
     }
     if (rewindId > slot.id) {
       slot.id = rewindId
-      this.#become(slot, offset, member)
+      this.#become(slot, event)
     } else if (rewindId < slot.id) {
       // From before the rewind: it must not count, and its sender must not have known better.
       if (member === slot.member && !late) {
@@ -159,18 +153,24 @@ export class CommitChecker implements Checker {
         throw new Violation('W4', `${tp} of ${group}: ${what}`, event)
       }
       slot.staleSince ??= event.t
-    } else if (offset < slot.effective && slot.sought !== member) {
+    } else if (offset < slot.effective && this.#sought.get(key)?.has(member) !== true) {
       if (!late && member === slot.member) {
         const fall = `fell from ${slot.effective} to ${offset} without a rewind`
         throw new Violation('G5', `${tp} of ${group} ${fall}`, event)
       }
       slot.staleSince ??= event.t
-    } else this.#become(slot, offset, member)
+    } else this.#become(slot, event)
   }
 
-  #become(slot: Slot, offset: number, member: string): void {
+  #become(slot: Slot, { group, tp, offset, member }: Of<'commit.applied'>): void {
     slot.effective = offset
-    if (slot.member !== member && slot.sought !== member) slot.sought = undefined
+    if (slot.member !== member) {
+      // Whoever gave it up and sought before that commits no more.
+      const seekers = this.#sought.get(`${group} ${tp}`) ?? new Set()
+      for (const name of seekers) {
+        if (name !== member && this.#members.get(name)?.owned.has(tp) !== true) seekers.delete(name)
+      }
+    }
     slot.member = member
     slot.staleSince = undefined
   }

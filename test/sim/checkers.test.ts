@@ -239,13 +239,13 @@ breaks(
   [...replay, deliver(3, '1'), deliver(8, '1.')],
   [...replay, deliver(3, '1'), deliver(9, '1.')]
 )
-const sought: Happening = { k: 'seek', member: 'm', tp, from: 3, to: 0 }
+const sought = (member = 'm'): Happening => ({ k: 'seek', member, tp, from: 3, to: 0 })
 breaks(
   'W15',
   'a record behind the end of a replay; not after a seek has left it, though the log is cut there',
   order,
   [...replay, { k: 'moved', member: 'm', tp, from: 0, to: 3 }, deliver(3, '1'), deliver(4, '1')],
-  [...replay, sought, { k: 'moved', member: 'm', tp, from: 0, to: 3 }, deliver(4, '1')]
+  [...replay, sought(), { k: 'moved', member: 'm', tp, from: 0, to: 3 }, deliver(4, '1')]
 )
 const owner: Happening[] = [...start, window, { k: 'moved', member: 'm', tp, from: 2, to: 5 }]
 breaks(
@@ -357,6 +357,13 @@ breaks(
   commits,
   [commit(5), commit(4)],
   [commit(5), commit(4, '1')]
+)
+breaks(
+  'G5',
+  'the committed offset falls; one that was expelled unheard seeks there, too, after its owner has',
+  commits,
+  [join('n'), assigned('n'), join(), assigned(), sought('n'), commit(5), commit(4)],
+  [join('n'), assigned('n'), join(), assigned(), commit(5), sought('m'), sought('n'), commit(4)]
 )
 breaks(
   'G5',
