@@ -3,7 +3,7 @@ import { bootstrapOf, brokerActor, brokerNode, type BrokerActor } from './actors
 import { memberProgram } from './actors/member.ts'
 import { producerProgram } from './actors/producer.ts'
 import { readerProgram } from './actors/reader.ts'
-import { adminNode, adminProgram, askRewind, isRewinding } from './actors/rewinder.ts'
+import { adminNode, adminProgram, askRewind, isAsking } from './actors/rewinder.ts'
 import type { Stage } from './actors/stage.ts'
 import { Tap } from './actors/tap.ts'
 import { Topics } from './actors/topics.ts'
@@ -195,8 +195,8 @@ async function rewindsInQuiet(stage: Stage, group: string): Promise<void> {
   const checkMs = Math.max(...plan.members.map(({ rewindCheckMs }) => rewindCheckMs))
   const withinMs = checkMs + 5_000
   const what = { do: 'rewind', by: adminNode, group, topics, to: 0.7, until: null } as const
-  // One that was asked for while all was wrong may still be written, and take the place of ours.
-  await world.run(rewindMs, () => !isRewinding(stage, actors(plan)))
+  // What was asked for while all was wrong may still be done: another rewind takes the place of ours, a topic goes.
+  await world.run(rewindMs, () => !isAsking(stage, actors(plan)))
   askRewind(stage, { ...what, atMs: 0, timeoutMs: 20_000 })
   await world.run(withinMs, () => liveness.lastRewind === undefined)
   const { lastRewind } = liveness

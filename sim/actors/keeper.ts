@@ -52,7 +52,8 @@ function workOf(
       return async () => {
         if (there === 0) await admin.createTopics([{ topic, partitions }], { timeoutMs })
         else await admin.addPartitions(topic, partitions, { timeoutMs })
-        topics.made(topic, partitions)
+        // It may have been deleted while this was under way.
+        if (there === 0 || topics.partitionsOf(topic) > 0) topics.made(topic, partitions)
       }
     }
     case 'delete topic':

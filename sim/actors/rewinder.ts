@@ -22,7 +22,7 @@ interface Wish {
 
 const admins = new WeakMap<Process, Admin>()
 const clusters = new WeakMap<Process, Cluster>()
-/** Rewinds that each process has asked for and not been told the end of. */
+/** Rewinds and changes of topics that each process has asked for and not been told the end of. */
 const asking = new WeakMap<Process, number>()
 const closeMs = 10_000
 
@@ -48,15 +48,12 @@ export function askKeeper(stage: Stage, action: Parameters<typeof keep>[3]): voi
   if (process === undefined) return
   process.enter(() => {
     const cluster = clusters.get(process)
-    if (cluster === undefined) return
-    keep(stage, process, cluster, action).catch((error: unknown) => {
-      if (!process.dead) stage.world.uncaught(error)
-    })
+    if (cluster !== undefined) attend(stage, process, keep(stage, process, cluster, action))
   })
 }
 
-/** Somebody who is there waits to hear of a rewind. */
-export function isRewinding({ world }: Stage, nodes: readonly string[]): boolean {
+/** Somebody who is there waits to hear of a rewind, or of a topic. */
+export function isAsking({ world }: Stage, nodes: readonly string[]): boolean {
   return nodes.some(node => {
     const process = world.process(node)
     return process !== undefined && (asking.get(process) ?? 0) > 0
@@ -68,16 +65,18 @@ export function askRewind(stage: Stage, action: RewindAction): void {
   const { world } = stage
   const process = world.process(action.by)
   if (process === undefined) return
+  process.enter(() => attend(stage, process, ask(stage, action, process)))
+}
+
+function attend({ world }: Stage, process: Process, work: Promise<void>): void {
   const count = (by: number) => asking.set(process, (asking.get(process) ?? 0) + by)
   count(1)
-  process.enter(() => {
-    ask(stage, action, process).then(
-      () => count(-1),
-      (error: unknown) => {
-        if (!process.dead) world.uncaught(error)
-      }
-    )
-  })
+  work.then(
+    () => count(-1),
+    (error: unknown) => {
+      if (!process.dead) world.uncaught(error)
+    }
+  )
 }
 
 async function ask(stage: Stage, action: RewindAction, process: Process): Promise<void> {

@@ -120,10 +120,10 @@ function drawWire(random: SeededRandom): WireFaults {
   }
 }
 
-/** One in a few hundred, and it comes late: so a commit from before a rewind comes after it now and then. */
+/** So often, and so late, that a commit from before a rewind comes after it now and then. */
 function drawStuck(random: SeededRandom, wire: WireFaults): WireFaults {
   if (!random.chance(0.3)) return wire
-  return { ...wire, stuck: random.next() * 0.01, late: 0.5 + random.next() / 2, lateMs: 10_000 }
+  return { ...wire, stuck: random.pick([0.003, 0.01, 0.03]), late: 1, lateMs: 10_000 }
 }
 
 type Drawn = Pick<Plan, 'world' | 'brokers' | 'topics' | 'producers' | 'members' | 'faultsMs'>
