@@ -7,10 +7,9 @@ import {
   checkInvariants,
   type ConsumerMember,
   consumerMember,
-  decide,
-  type HeartbeatAnswer,
-  type HeartbeatRequest
+  decide
 } from '../../src/group/member/consumer.ts'
+import type { HeartbeatAnswer, HeartbeatRequest } from '../../src/group/member/consumer-words.ts'
 import {
   type Lease,
   leaseKey,

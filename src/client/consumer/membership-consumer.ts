@@ -6,10 +6,9 @@ import {
   type ConsumerMemberConfig,
   consumerMember,
   decide,
-  type Fact,
-  type HeartbeatAnswer,
-  type HeartbeatRequest
+  type Fact
 } from '../../group/member/consumer.ts'
+import type { HeartbeatAnswer, HeartbeatRequest } from '../../group/member/consumer-words.ts'
 import type { MemberEvent, Subscription } from '../../group/member/protocol.ts'
 import { ConsumerGroupHeartbeat } from '../../protocol/api/consumer-group-heartbeat.ts'
 import { heartbeatTimeoutMs, type MemberPort, type MembershipHost } from './membership.ts'

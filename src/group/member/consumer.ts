@@ -11,8 +11,7 @@
  */
 import { assert, unreachable } from '../../base/assert.ts'
 import { KafkaError } from '../../protocol/errors.ts'
-import type { ConsumerGroupHeartbeat } from '../../protocol/api/consumer-group-heartbeat.ts'
-import type { RequestOf, ResponseOf } from '../../protocol/schema.ts'
+import { type HeartbeatAnswer, heartbeatOf, type HeartbeatRequest } from './consumer-words.ts'
 import {
   type Decision,
   type Lease,
@@ -26,12 +25,6 @@ import {
   type Subscription,
   without
 } from './protocol.ts'
-
-export type HeartbeatRequest = Omit<RequestOf<typeof ConsumerGroupHeartbeat>, 'groupId'>
-export type HeartbeatAnswer = Pick<
-  ResponseOf<typeof ConsumerGroupHeartbeat>,
-  'errorCode' | 'errorMessage' | 'memberEpoch' | 'heartbeatIntervalMs' | 'assignment'
->
 
 /** What doesn't change while a member lives. */
 export interface ConsumerMemberConfig {
@@ -74,6 +67,8 @@ export interface ConsumerMember extends MemberView {
   readonly heartbeatIntervalMs: number
   readonly inFlight: RequestKind | null
   readonly sentAt: number
+  /** How many heartbeats since the join found nothing to own. */
+  readonly looks: number
   /** What the next heartbeat must say beyond being alive. */
   readonly mustSay: 'nothing' | 'owned' | 'everything'
 }
@@ -102,6 +97,10 @@ export const retryBackoffMs = 100
 export const retryBackoffMaxMs = 2_000
 /** Until the coordinator says: Kafka's default for groups. */
 const firstIntervalMs = 5_000
+/** Of a new member that has nothing yet: doubles from the first to the last of these, some nine seconds in all. */
+const lookMs = 50
+const lookMaxMs = 500
+const mostLooks = 20
 const never = Infinity
 
 export function consumerMember(
@@ -120,6 +119,7 @@ export function consumerMember(
     heartbeatIntervalMs: firstIntervalMs,
     inFlight: null,
     sentAt: -Infinity,
+    looks: 0,
     lastGoodAt: -Infinity,
     mustSay: 'everything',
     wakeAt: never,
@@ -330,7 +330,7 @@ class Turn implements Decision<Fact, HeartbeatRequest> {
     const { inFlight, wakeAt, phase } = this.member
     if (inFlight !== null || wakeAt > this.now) return
     const kind = phase === 'joining' ? 'join' : phase === 'member' ? 'heartbeat' : 'leave'
-    this.actions.push({ do: 'request', request: request(this.member, kind) })
+    this.actions.push({ do: 'request', request: heartbeatOf(this.member, kind) })
     this.fact({ is: 'sent', kind, at: this.now })
   }
 
@@ -338,42 +338,6 @@ class Turn implements Decision<Fact, HeartbeatRequest> {
     this.facts.push(fact)
     this.member = apply(this.member, fact)
   }
-}
-
-/** The heartbeat that `member` owes. A join and the first after a failure say everything; others what changed. */
-function request(member: ConsumerMember, kind: RequestKind): HeartbeatRequest {
-  const { config, subscription, mustSay } = member
-  const { memberId, instanceId } = config
-  if (kind === 'leave') {
-    return { memberId, instanceId, memberEpoch: instanceId === null ? -1 : -2 }
-  }
-  const brief = {
-    memberId,
-    instanceId,
-    memberEpoch: kind === 'join' ? 0 : member.epoch,
-    ...(mustSay === 'nothing' ? {} : { topicPartitions: byTopic(member.owned) })
-  }
-  if (kind === 'heartbeat' && mustSay !== 'everything') return brief
-  return {
-    ...brief,
-    topicPartitions: byTopic(member.owned),
-    rackId: config.rackId,
-    rebalanceTimeoutMs: config.rebalanceTimeoutMs,
-    serverAssignor: config.serverAssignor,
-    subscribedTopicNames: subscription.topics,
-    // Version 0 has no patterns: left out, it isn't refused where none is asked for.
-    ...(subscription.regex === null ? {} : { subscribedTopicRegex: subscription.regex })
-  }
-}
-
-function byTopic(leases: Leases): { topicId: string; partitions: number[] }[] {
-  const topics = new Map<string, number[]>()
-  for (const { topic, partition } of leases.values()) {
-    const partitions = topics.get(topic)
-    if (partitions) partitions.push(partition)
-    else topics.set(topic, [partition])
-  }
-  return [...topics].map(([topicId, partitions]) => ({ topicId, partitions }))
 }
 
 const nothingOwned = { owned: noLeases, recalled: noLeases, target: null, epoch: -1 } as const
@@ -387,6 +351,7 @@ export function apply(member: ConsumerMember, fact: Fact): ConsumerMember {
         phase: 'joining',
         mustSay: 'everything',
         lastGoodAt: -Infinity,
+        looks: 0,
         failures: 0,
         wakeAt: fact.at
       }
@@ -420,7 +385,17 @@ export function apply(member: ConsumerMember, fact: Fact): ConsumerMember {
   }
 }
 
+/**
+ * Between two heartbeats. Who has just joined and has nothing yet looks more often: the coordinator assigns a moment
+ * later, and others let go of what it is to have, neither of which it can tell before it is asked.
+ */
+function pauseMs({ owned, looks }: ConsumerMember, intervalMs: number): number {
+  if (owned.size > 0 || looks >= mostLooks) return intervalMs
+  return Math.min(intervalMs, lookMaxMs, lookMs * 2 ** looks)
+}
+
 function applyAccepted(member: ConsumerMember, epoch: number, intervalMs: number): ConsumerMember {
+  const dueAt = member.sentAt + pauseMs(member, intervalMs)
   return {
     ...member,
     phase: 'member',
@@ -428,9 +403,10 @@ function applyAccepted(member: ConsumerMember, epoch: number, intervalMs: number
     heartbeatIntervalMs: intervalMs,
     lastGoodAt: member.sentAt,
     inFlight: null,
+    looks: member.looks + 1,
     failures: 0,
     // What became worth saying while the request was out is said at once.
-    wakeAt: member.mustSay === 'nothing' ? member.sentAt + intervalMs : member.sentAt
+    wakeAt: member.mustSay === 'nothing' ? dueAt : member.sentAt
   }
 }
 

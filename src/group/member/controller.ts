@@ -76,7 +76,7 @@ class LedTurn implements LedDecision {
         this.unanswered(event.kind)
         break
       case 'unable':
-        this.unable(event)
+        if (phase !== 'left' && phase !== 'failed') this.unable(event, phase === 'leaving')
         break
       case 'released':
         this.released(event.leases)
@@ -270,13 +270,10 @@ class LedTurn implements LedDecision {
     this.failed()
   }
 
-  private unable({ error }: Extract<LedEvent, { on: 'unable' }>): void {
-    const { phase } = this.member
-    if (phase === 'left' || phase === 'failed') return
+  private unable({ error }: Extract<LedEvent, { on: 'unable' }>, leaving: boolean): void {
     this.loseAll(error.message)
-    const left = phase === 'leaving'
-    this.change({ ...nothingOwned, mustRegister: false, phase: left ? 'left' : 'failed' })
-    this.actions.push(left ? { do: 'left' } : { do: 'fail', code: 0, message: '', error })
+    this.actions.push(leaving ? { do: 'left' } : { do: 'fail', code: 0, message: '', error })
+    this.change({ ...nothingOwned, mustRegister: false, phase: leaving ? 'left' : 'failed' })
   }
 
   private isIn(): boolean {

@@ -352,3 +352,36 @@ test('what a poll has gathered when close is called, while it waits for more to 
   assert.deepEqual(new Set(values), new Set([...numbered(0, 0, 2), ...numbered(1, 0, 3)]))
   await world.end(member, next)
 })
+
+test('a KIP-848 member that has just joined has its partitions as soon as the others have let go of them', async () => {
+  const world = await new VirtualWorld().start({ topics: { t: 2 } })
+  const first = world.member().read()
+  await world.clock.runUntil(() => first.consumer.assignment.length === 2)
+  // Its heartbeats are 5 s apart: the next is near, and tells it to let go of one.
+  await world.clock.advance(4_500)
+  const second = world.member().read()
+  const at = world.clock.monotonic()
+  await world.clock.runUntil(() => second.consumer.assignment.length === 1)
+  const tookMs = world.clock.monotonic() - at
+  assert.ok(tookMs < 1_100, `${tookMs} ms`)
+  await world.end(first, second)
+})
+
+test('a KIP-848 member for which nothing is left looks more often for ten seconds, and then as often as it is told', async () => {
+  const world = await new VirtualWorld().start({ topics: { t: 1 } })
+  const owner = world.member().read()
+  await world.clock.runUntil(() => owner.consumer.assignment.length === 1)
+  const idle = world.member()
+  const beats: number[] = []
+  world.broker.control.on('ConsumerGroupHeartbeat', ({ body }) => {
+    if (body['memberId'] === idle.consumer.memberId) beats.push(world.clock.monotonic())
+  })
+  idle.read()
+  await world.clock.advance(60_000)
+  const [at = 0] = beats
+  const within = (fromMs: number, toMs: number) =>
+    beats.filter(beat => beat >= at + fromMs && beat < at + toMs).length
+  assert.ok(within(0, 10_000) <= 22, `${within(0, 10_000)} in ten seconds`)
+  assert.ok(within(10_000, 60_000) <= 10, `${within(10_000, 60_000)} in the fifty after`)
+  await world.end(owner, idle)
+})
