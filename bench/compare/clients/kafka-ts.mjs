@@ -1,3 +1,4 @@
+import zlib from 'node:zlib'
 import kafkaTs from 'kafka-ts'
 const { createKafkaClient, setLogger } = kafkaTs
 const quiet = () => {}
@@ -9,7 +10,7 @@ export const info = {
   text: true, // its keys and values are strings: binary values do not survive it
   protocols: ['classic', 'consumer'],
   idempotence: [true],
-  codecs: ['gzip', 'snappy', 'lz4', 'zstd'],
+  codecs: ['gzip', 'snappy', 'lz4', ...(zlib.zstdCompressSync ? ['zstd'] : [])],
   codecNotes: 'built in (lz4 and snappy in plain JS); it produces uncompressed only',
   api: {
     consume:

@@ -20,7 +20,7 @@ export const info = {
   language: 'js',
   protocols: ['classic'],
   idempotence: [false, true],
-  codecs: ['gzip', 'snappy', 'lz4', 'zstd'],
+  codecs: ['gzip', 'snappy', 'lz4', ...(zlib.zstdCompressSync ? ['zstd'] : [])],
   codecNotes:
     'gzip built in; snappy by kafkajs-snappy; lz4 by lz4-napi, zstd by node:zlib, registered as custom codecs',
   api: {

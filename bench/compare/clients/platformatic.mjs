@@ -1,11 +1,14 @@
+import zlib from 'node:zlib'
 import { Consumer, Producer, ProducerStreamReportModes } from '@platformatic/kafka'
+
+if (!Promise.withResolvers) throw new Error('@platformatic/kafka calls what Node has from 22 on')
 
 export const info = {
   package: '@platformatic/kafka',
   language: 'js',
   protocols: ['classic', 'consumer'],
   idempotence: [false, true],
-  codecs: ['gzip', 'snappy', 'lz4', 'zstd'],
+  codecs: ['gzip', 'snappy', 'lz4', ...(zlib.zstdCompressSync ? ['zstd'] : [])],
   codecNotes: 'all built in (wasm for lz4 and snappy, node:zlib for gzip and zstd)',
   api: {
     consume: "consume() stream, on('data'), autocommit every 5 s",

@@ -9,6 +9,7 @@ import {
   fetch,
   partitionsOf,
   produce,
+  readyFor,
   walk
 } from './wire.mjs'
 
@@ -96,6 +97,7 @@ export async function dataset(
   topic,
   { count, size, codec = 'none', partitions = 3, batchBytes = 16384 }
 ) {
+  await readyFor(codec)
   const wire = await connect(brokers)
   try {
     if (await partitionsOf(wire, topic)) {

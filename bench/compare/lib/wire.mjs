@@ -267,7 +267,15 @@ const codecs = {
   none: [0, x => x],
   gzip: [1, x => zlib.gzipSync(x)],
   lz4: [3, x => require('lz4-napi').compressFrameSync(x)],
-  zstd: [4, x => zlib.zstdCompressSync(x)]
+  zstd: [4, x => zlib.zstdCompressSync?.(x) ?? Buffer.from(zstdWasm.compress(x))]
+}
+let zstdWasm
+
+/** Before batches of `codec` are made: Node has had no zstd before 22.15. */
+export async function readyFor(codec) {
+  if (codec !== 'zstd' || zlib.zstdCompressSync) return
+  zstdWasm = await import('@bokuweb/zstd-wasm')
+  await zstdWasm.init()
 }
 
 /** One record batch (magic 2), its records without key or headers. */
