@@ -210,11 +210,12 @@ export class Rewinder implements StartSeam {
   /** They start where `startPositions` said. What came from an entry is from here on as if it had jumped there. */
   placed(playheads: ReadonlyMap<Playhead, StartPlace>): void {
     const moves: Move[] = []
-    for (const [playhead, { offset }] of playheads) {
+    for (const [playhead, { offset, mark }] of playheads) {
       const move = this.#starts.get(playhead)
       this.#starts.delete(playhead)
       if (move) moves.push(move)
-      else this.#keepMark(playhead, offset)
+      // Who is behind a replay has gone on to where that ends, and commits this.
+      else if (playhead.mark.sequence === mark?.sequence) this.#keepMark(playhead, offset)
     }
     this.#finishEach(moves)
   }

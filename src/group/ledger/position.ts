@@ -120,8 +120,14 @@ function fromCommit(
     return { offset: null, because: 'nothing', sequence, from: null, window: null, entry: null }
   }
   const because = commit.sequence === null && entry ? 'external' : 'commit'
-  const window = entry && entry.sequence === sequence ? windowOf(entry, commit.from) : null
+  const its = entry?.sequence === sequence ? windowOf(entry, commit.from) : null
+  const window = its && behind(its, commit.offset)
   return { offset: commit.offset, because, sequence, from: commit.from, window, entry: null }
+}
+
+/** An owner that sought out of the replay has gone on from there: behind it the group is no lower. */
+function behind(window: Window, offset: number): Window {
+  return offset < window.until ? window : { ...window, resume: Math.max(window.resume, offset) }
 }
 
 /** `commit` is what the entry overrides: where the owner is taken to have stood. */

@@ -105,6 +105,8 @@ test('a replay goes on in its window, and never resumes before where the group w
   assert.deepEqual([fresh.offset, fresh.window], [50, { until: 80, resume: 120 }])
   const inside = effective(commitOf(60, ours, 130), entry, now)
   assert.deepEqual([inside.offset, inside.window], [60, { until: 80, resume: 130 }])
+  const sought = effective(commitOf(200, ours, 130), entry, now)
+  assert.deepEqual([sought.offset, sought.window], [200, { until: 80, resume: 200 }])
   const over = effective(commitOf(130, `${ours}.`, 130), entry, now)
   assert.deepEqual([over.offset, over.window], [130, null])
   const late = effective(commitOf(60, ours, 130), done(entry, commitOf(130, `${ours}.`)), now)
