@@ -1,5 +1,6 @@
 /** The stories of reading, told to a real Kafka. */
-import { readingStories } from '../client/consumer/reading-stories.ts'
+import { readingStories, storiesOfIds } from '../client/consumer/reading-stories.ts'
 import { kafka } from './cluster.ts'
 
 readingStories(() => kafka.bootstrap)
+storiesOfIds(() => kafka.bootstrap)

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
-import { type BatchLimits, Playhead } from '../../../src/index.ts'
+import { type BatchLimits, Playhead, PlayheadError } from '../../../src/index.ts'
 import { DeleteRecords } from '../../../src/protocol/api/delete-records.ts'
 import { OffsetCommit } from '../../../src/protocol/api/offset-commit.ts'
 import { encodeCommit, noSequence } from '../../../src/protocol/embedded/rewind-envelope.ts'
@@ -35,8 +35,11 @@ function memberOf(kafka: Playhead, topic: string, options: Partial<GroupOptions<
   return kafka.consumer<Buffer, string>({ group, topics: [topic], value: string, ...options })
 }
 
-export function readingStories(bootstrap: Bootstrap): void {
-  const story = (name: string, run: (scene: Scene) => Promise<void>): void => {
+/** How a story is told to the brokers at `bootstrap`. */
+function teller(
+  bootstrap: Bootstrap
+): (name: string, run: (scene: Scene) => Promise<void>) => void {
+  return (name, run) => {
     test(name, async () => {
       await using kafka = new Playhead({ bootstrap: bootstrap(), clientId: 'reading' })
       const topic = `reading-${randomBytes(5).toString('hex')}`
@@ -61,6 +64,58 @@ export function readingStories(bootstrap: Bootstrap): void {
       await producer.close()
     })
   }
+}
+
+/** Where fetches go by a topic's id: Kafka 3.1 and later. */
+export function storiesOfIds(bootstrap: Bootstrap): void {
+  const story = teller(bootstrap)
+
+  story(
+    'a topic that is made anew under its readers is read from its beginning, and nothing of the old one is committed to it',
+    async ({ kafka, topic, fill, member, alone }) => {
+      await fill(10)
+      const readers = [member({ commitIntervalMs: 100 }), alone()]
+      const seen: string[][] = readers.map(() => [])
+      let told = () => {}
+      const loops = readers.map(async (reader, i) => {
+        for await (const { offset, value } of reader) {
+          seen[i]?.push(`${offset}: ${value}`)
+          told()
+        }
+      })
+      const until = async (count: number): Promise<void> => {
+        while (seen.some(({ length }) => length < count)) {
+          await new Promise<void>(resolve => {
+            told = resolve
+          })
+        }
+      }
+      await until(10)
+      const admin = kafka.admin()
+      await admin.deleteTopics([topic])
+      // Brokers may have it for a moment longer.
+      for (let made = false; !made; ) {
+        made = await admin.createTopics([{ topic, partitions: 2 }]).then(
+          () => true,
+          (error: unknown) => {
+            assert.ok(error instanceof PlayheadError && error.code === 'TOPIC_EXISTS')
+            return false
+          }
+        )
+      }
+      await fill(3)
+      await until(13)
+      await Promise.all(readers.map(reader => reader.close()))
+      await Promise.all(loops)
+      for (const all of seen) assert.deepEqual(all.slice(10), ['0: 10', '1: 11', '2: 12'])
+      const lag = await admin.lag(`${topic}-g`)
+      assert.equal(lag.find(({ partition }) => partition === 0)?.committed, 3)
+    }
+  )
+}
+
+export function readingStories(bootstrap: Bootstrap): void {
+  const story = teller(bootstrap)
   const offsetsOf = (records: readonly { readonly offset: number }[]) =>
     records.map(({ offset }) => offset)
 

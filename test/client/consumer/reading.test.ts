@@ -2,7 +2,7 @@
 import { after, before, describe } from 'node:test'
 import { Broker } from '../../../src/broker.ts'
 import { older } from '../older.ts'
-import { readingStories } from './reading-stories.ts'
+import { readingStories, storiesOfIds } from './reading-stories.ts'
 
 for (const [name, maxVersions] of [['as it is', undefined] as const, ...Object.entries(older)]) {
   describe(`the embedded broker, ${name}`, () => {
@@ -14,5 +14,6 @@ for (const [name, maxVersions] of [['as it is', undefined] as const, ...Object.e
     after(() => broker.close())
 
     readingStories(() => broker.bootstrap)
+    if (maxVersions === undefined) storiesOfIds(() => broker.bootstrap)
   })
 }
