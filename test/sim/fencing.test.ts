@@ -1,35 +1,8 @@
 /** What the coordinator takes, and work in transactions: each rule against a history that breaks it, and one that does not. */
-import assert from 'node:assert/strict'
-import { test } from 'node:test'
 import { FencingChecker } from '../../sim/checkers/fencing.ts'
 import { TransactionChecker } from '../../sim/checkers/transactions.ts'
-import { type Checker, type Happening, Violation } from '../../sim/history/events.ts'
-import { History } from '../../sim/history/history.ts'
-
-function broken(checker: Checker, story: readonly Happening[]): string | undefined {
-  const history = new History({ now: () => 0, checkers: [checker] })
-  try {
-    for (const event of story) history.add('n', 1, event)
-    history.end()
-  } catch (error) {
-    if (error instanceof Violation) return error.rule
-    throw error
-  }
-  return undefined
-}
-
-function breaks(
-  rule: string,
-  title: string,
-  make: () => Checker,
-  bad: readonly Happening[],
-  good: readonly Happening[]
-) {
-  test(`${rule}: ${title}`, () => {
-    assert.equal(broken(make(), bad), rule)
-    assert.equal(broken(make(), good), undefined)
-  })
-}
+import type { Happening } from '../../sim/history/events.ts'
+import { breaks } from './story.ts'
 
 const tp = 'a:0'
 const v = (n: number) => `a:0/p#${n}`

@@ -3,33 +3,17 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HandoverChecker } from '../../sim/checkers/handover.ts'
 import { OrderChecker } from '../../sim/checkers/order.ts'
-import { type Checker, type Happening, Violation } from '../../sim/history/events.ts'
-import { History } from '../../sim/history/history.ts'
+import type { Checker, Happening } from '../../sim/history/events.ts'
+import { type Story, breaks as breaksOf, broken as brokenBy } from './story.ts'
 
-function broken(story: readonly Happening[], checker: Checker = new HandoverChecker()) {
-  const history = new History({ now: () => 0, checkers: [checker] })
-  try {
-    for (const event of story) history.add('n', 1, event)
-    history.end()
-  } catch (error) {
-    if (error instanceof Violation) return error.rule
-    throw error
-  }
-  return undefined
-}
-
-function breaks(
+const broken = (story: Story) => brokenBy(new HandoverChecker(), story)
+const breaks = (
   rule: string,
   title: string,
-  bad: readonly Happening[],
-  good: readonly Happening[],
-  checker: () => Checker = () => new HandoverChecker()
-) {
-  test(`${rule}: ${title}`, () => {
-    assert.equal(broken(bad, checker()), rule)
-    assert.equal(broken(good, checker()), undefined)
-  })
-}
+  bad: Story,
+  good: Story,
+  make: () => Checker = () => new HandoverChecker()
+) => breaksOf(rule, title, make, bad, good)
 
 const tp = 'a:0'
 const [r1, r2] = ['1000000000000aaaa', '1000000000001aaaa'] as const
