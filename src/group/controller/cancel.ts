@@ -6,7 +6,8 @@
 import { KafkaError } from '../../protocol/errors.ts'
 import { put } from './by-partition.ts'
 import { decide, linesOf } from './grants.ts'
-import { type CallLine, type Rewind, ownerOf } from './state.ts'
+import { ownerOf } from './of-partition.ts'
+import type { CallLine, Rewind } from './state.ts'
 import type { ControllerTurn } from './world.ts'
 
 /** As an offset: the rewind that waits is taken back. Beside -1 (latest) and -2 (earliest). */

@@ -11,15 +11,8 @@ import { committedAs, unsettled, offsetOf } from '../offsets/offsets.ts'
 import type { Ticket } from '../machine.ts'
 import { put } from './by-partition.ts'
 import { tell } from './news.ts'
-import {
-  type Call,
-  type ControllerGroup,
-  type Lease,
-  type Member,
-  type Rewind,
-  lastRewind,
-  waitingRewind
-} from './state.ts'
+import { lastRewind, waitingRewind } from './of-partition.ts'
+import type { Call, ControllerGroup, Lease, Member, Rewind } from './state.ts'
 import type { ControllerTurn, RegisterAnswer, RewindAnswer } from './world.ts'
 
 /** Leases in the making. */

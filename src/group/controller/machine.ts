@@ -4,6 +4,7 @@ import { KafkaError } from '../../protocol/errors.ts'
 import { type Decision, type Machine, type Membership, Turn } from '../machine.ts'
 import { answerCall, isHeld } from './grants.ts'
 import { heard, newsFor, say, wakeBy } from './news.ts'
+import { ownerOf } from './of-partition.ts'
 import { register, unregister } from './register.ts'
 import { rewind } from './rewind.ts'
 import {
@@ -17,13 +18,7 @@ import {
   topicsChanged,
   unhold
 } from './round.ts'
-import {
-  type ControllerFact,
-  type ControllerGroup,
-  type Member,
-  applyController,
-  ownerOf
-} from './state.ts'
+import { type ControllerFact, type ControllerGroup, type Member, applyController } from './state.ts'
 import { controllerParts, controllerWrites } from './stored.ts'
 import { matches, subscriptions } from './target.ts'
 import type {

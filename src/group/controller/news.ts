@@ -1,13 +1,7 @@
 /** What the controller has to say to a member, and how it says it: by the answer to the heartbeat that it holds. */
+import { waitingRewind } from './of-partition.ts'
 import { KafkaError } from '../../protocol/errors.ts'
-import {
-  type ControllerGroup,
-  type Member,
-  type Parked,
-  type Waiting,
-  ticketOf,
-  waitingRewind
-} from './state.ts'
+import { type ControllerGroup, type Member, type Parked, type Waiting, ticketOf } from './state.ts'
 import type { ControllerTurn, HeartbeatAnswer } from './world.ts'
 
 /** The machine wants to be told the time then. */

@@ -8,14 +8,14 @@ import { topicPattern } from '../pattern.ts'
 import { type Draft, answerRegistration, grant, isHeld, pass } from './grants.ts'
 import { change, heard, tell } from './news.ts'
 import { put } from './by-partition.ts'
+import { waitingRewind } from './of-partition.ts'
 import {
   type ControllerGroup,
   type Member,
   type Registered,
   type Registration,
   nothing,
-  ticketOf,
-  waitingRewind
+  ticketOf
 } from './state.ts'
 import { startsFrom } from './stored.ts'
 import { afterRemoval, keeps, openRound, refusal, removeMember, settle } from './round.ts'

@@ -5,14 +5,8 @@ import { answerCall, decide, pass } from './grants.ts'
 import { tell, wakeBy } from './news.ts'
 import { put } from './by-partition.ts'
 import { type TakeBack, cancel, takeBack } from './cancel.ts'
-import {
-  type Call,
-  type CallLine,
-  type Rewind,
-  lastRewind,
-  ownerOf,
-  waitingRewind
-} from './state.ts'
+import { lastRewind, ownerOf, waitingRewind } from './of-partition.ts'
+import type { Call, CallLine, Rewind } from './state.ts'
 import type { ControllerTurn, LogView, Move, Refusal, RewindAnswer } from './world.ts'
 
 const latest = -1
