@@ -93,9 +93,11 @@ export class LandingChecker implements Checker {
     this.#at(group, event.tp, event.id, event.to)
   }
 
-  #ledger({ group, tp, id, target, window }: Of<'ledger'>): void {
+  #ledger({ group, tp, id, target, window, led, state }: Of<'ledger'>): void {
     this.#named.add(`${group} ${tp}`)
-    this.#at(group, tp, id, target)
+    const progress = this.#at(group, tp, id, target)
+    // What a controller records is where it leads, whatever was asked for: the log may have been cut meanwhile.
+    if (led === true && state === 'done') progress.target = progress.reached = target
     if (window === undefined || this.#progress.has(`${group} ${tp} ${id}.`)) return
     // It goes on where its owner stood, if that was further.
     this.#at(group, tp, `${id}.`, window.resume).reached = -1

@@ -82,8 +82,10 @@ export class OrderChecker implements Checker {
       case 'deliver':
         return this.#deliver(event)
       case 'ledger':
-        if (event.window !== undefined) {
-          const key = `${event.group} ${event.tp} ${event.id}`
+        const key = `${event.group} ${event.tp} ${event.id}`
+        // The log was cut above it: nothing of it is left.
+        if (event.window === undefined) this.#windows.delete(key)
+        else {
           const since = this.#windows.get(key)?.since ?? event.i
           this.#windows.set(key, { ...event.window, since })
         }

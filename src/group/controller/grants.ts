@@ -83,13 +83,17 @@ export function record(
 ): void {
   const log = turn.world.log(rewind.topic, rewind.partition)
   // What was there when it was asked for may have been deleted by now.
-  const offset = Math.max(log?.start ?? 0, Math.min(rewind.target, log?.end ?? Infinity))
+  const there = Math.max(log?.start ?? 0, Math.min(rewind.target, log?.end ?? Infinity))
   // Its owner has committed where it stood.
   const stood = offsetOf(turn.state.offsets, rewind.topic, rewind.partition)?.offset
   const from = stood ?? rewind.from
+  const resume = Math.max(rewind.resume, from)
+  // A replay of which nothing is left is a rewind to where it would have gone on.
+  const isOver = rewind.until >= 0 && there >= rewind.until
+  const offset = isOver ? resume : there
+  const window = rewind.until < 0 || isOver ? { until: -1, resume: -1 } : { resume }
   commitOffset(turn, rewind, offset)
-  const resume = rewind.until < 0 ? -1 : Math.max(rewind.resume, from)
-  const recorded = { ...rewind, target: offset, from, resume, state }
+  const recorded = { ...rewind, ...window, target: offset, from, state }
   turn.become({ kind: 'rewind', rewind: recorded })
   decide(turn, recorded, KafkaError.NONE, offset)
 }
