@@ -9,6 +9,7 @@ export const requiredMarks: readonly string[] = [
   'do: pause',
   'do: slow',
   'do: cut',
+  'do: strand',
   'do: disk full',
   'do: move leader',
   'do: move coordinator',

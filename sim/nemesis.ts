@@ -42,6 +42,8 @@ function play(stage: Stage, broker: BrokerActor, disk: Storage, action: Action):
     case 'cut':
       world.cut(action.from, action.to)
       return later(() => world.mend(action.from, action.to))
+    case 'strand':
+      return world.strand(action.node, action.forMs)
     case 'disk full':
       disk.failing = true
       stage.diskFailed = true

@@ -23,11 +23,10 @@ export function drawPlan(seed: bigint, worlds: readonly WorldName[]): Plan {
   const plan = { world, brokers, topics, producers, members, faultsMs }
   const durability = random.pick(['fsync', 'fsync', 'os'] as const)
   const more = new Seeded(seed).split('more')
-  const actions = [
-    ...drawFaults(random, plan),
-    ...drawRewinds(random, plan),
-    ...drawChanges(more, plan)
-  ]
+  const faults = drawFaults(random, plan)
+  const rewinds = drawRewinds(random, plan)
+  const stranded = drawStranded(new Seeded(seed).split('stranded'), plan, rewinds)
+  const actions = [...faults, ...rewinds, ...drawChanges(more, plan), ...stranded]
     // What is only written does not survive a power loss, and is not said to.
     .filter(action => !(action.do === 'power' && action.node === 'b' && durability === 'os'))
   actions.sort((a, b) => a.atMs - b.atMs)
@@ -120,7 +119,26 @@ function drawWire(random: SeededRandom): WireFaults {
   }
 }
 
-/** So often, and so late, that a commit from before a rewind comes after it now and then. */
+/**
+ * A member's requests are stranded just before a rewind, and arrive after it: late commits, which the ledger is there
+ * for. Left to chance, none came in thousands of plans.
+ */
+function drawStranded(
+  random: SeededRandom,
+  { members }: Drawn,
+  rewinds: readonly Action[]
+): Action[] {
+  if (!random.chance(0.3)) return []
+  return rewinds.flatMap(rewind => {
+    const atMs = rewind.atMs - random.between(0, 1_000)
+    const owners = members.filter(({ group }) => rewind.do === 'rewind' && group === rewind.group)
+    return owners.map(({ name: node }) => {
+      return { atMs, do: 'strand', node, forMs: random.pick([5_000, 10_000]) } as const
+    })
+  })
+}
+
+/** Now and then a request is stuck on its own, and comes late. */
 function drawStuck(random: SeededRandom, wire: WireFaults): WireFaults {
   if (!random.chance(0.3)) return wire
   return { ...wire, stuck: random.pick([0.003, 0.01, 0.03]), late: 1, lateMs: 10_000 }

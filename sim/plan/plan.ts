@@ -98,6 +98,8 @@ export type Action = { readonly atMs: number } & (
   | { readonly do: 'pause'; readonly node: string; readonly forMs: number }
   | { readonly do: 'slow'; readonly node: string; readonly forMs: number; readonly eachMs: number }
   | { readonly do: 'cut'; readonly from: string; readonly to: string; readonly forMs: number }
+  /** What the node asks on some of its connections comes so late; the others, and those that it opens meanwhile, are well. */
+  | { readonly do: 'strand'; readonly node: string; readonly forMs: number }
   | { readonly do: 'disk full'; readonly forMs: number }
   | {
       readonly do: 'rewind'

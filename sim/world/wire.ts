@@ -3,6 +3,7 @@
  * resets in mid-frame, refused and half-open connections, and what was sent before a connection ended arriving any
  * time later: the late commits of live-rewind.md.
  */
+import type { Clock } from '../../src/base/env.ts'
 import { type Carriage, type Link, type Wire, fairWire } from '../../src/net/wire.ts'
 import type { SeededRandom } from './random.ts'
 
@@ -34,6 +35,13 @@ export const calm: WireFaults = {
   lateMs: 0
 }
 
+/** Of a node, requests on every third connection up to the newest of then: they arrive at `untilMs`. */
+interface Stranded {
+  readonly upTo: number
+  readonly third: number
+  readonly untilMs: number
+}
+
 /** Longer than a heartbeat is waited for. */
 const stuckMs = 5_000
 
@@ -46,9 +54,19 @@ export class FaultyWire implements Wire {
   readonly #cut = new Set<string>()
   readonly #halfOpen = new Set<number>()
   readonly #late = new Set<string>()
+  readonly #clock: Pick<Clock, 'monotonic'>
+  /** The newest connection. */
+  #newest = 0
+  readonly #stranded = new Map<string, Stranded>()
 
-  constructor(random: SeededRandom, faults: WireFaults, mark: (name: string) => void) {
+  constructor(
+    random: SeededRandom,
+    faults: WireFaults,
+    clock: Pick<Clock, 'monotonic'>,
+    mark: (name: string) => void
+  ) {
     this.#random = random
+    this.#clock = clock
     this.#fair = fairWire(random)
     this.#mark = mark
     this.faults = faults
@@ -63,14 +81,22 @@ export class FaultyWire implements Wire {
     this.#cut.delete(`${from}>${to}`)
   }
 
+  /** What `from` sends on some of its connections of now arrives after `forMs`, even if it closes them meanwhile. */
+  strand(from: string, forMs: number): void {
+    const untilMs = this.#clock.monotonic() + forMs
+    this.#stranded.set(from, { upTo: this.#newest, third: this.#random.between(0, 2), untilMs })
+  }
+
   /** All is well from now on, but what already is late. */
   heal(): void {
+    this.#stranded.clear()
     this.faults = { ...calm, latencyMs: this.faults.latencyMs, cuts: this.faults.cuts ?? 0.5 }
     this.#cut.clear()
     this.#halfOpen.clear()
   }
 
   dial(link: Link): number | 'refused' {
+    this.#newest = Math.max(this.#newest, link.connection)
     if (this.#isCut(link)) return Infinity
     if (this.#random.chance(this.faults.refused)) {
       this.#mark('a connection is refused')
@@ -87,6 +113,11 @@ export class FaultyWire implements Wire {
   carry(link: Link, bytes: number): Carriage | 'reset' {
     if (this.#halfOpen.has(link.connection) || this.#isCut(link)) {
       return { bytes, delayMs: Infinity }
+    }
+    const strandedMs = this.#strandedMs(link)
+    if (strandedMs > 0) {
+      this.#mark('a request is stranded')
+      return { bytes, delayMs: strandedMs }
     }
     if (this.#late.delete(directionOf(link))) {
       this.#mark('bytes arrive long after their sender closed')
@@ -107,6 +138,7 @@ export class FaultyWire implements Wire {
   }
 
   lose(link: Link, bytes: number): number {
+    if (this.#strandedMs(link) > 0) return bytes
     if (this.#random.chance(this.faults.late)) {
       this.#late.add(directionOf(link))
       return bytes
@@ -120,6 +152,13 @@ export class FaultyWire implements Wire {
     if (bytes === 0 || !this.#random.chance(cuts)) return bytes
     const most = this.#random.chance(0.8) ? bytes : Math.min(bytes, 8)
     return this.#random.between(1, most)
+  }
+
+  #strandedMs({ connection, direction, from }: Link): number {
+    const stranded = this.#stranded.get(from)
+    if (stranded === undefined || direction !== 'request') return 0
+    if (connection > stranded.upTo || connection % 3 !== stranded.third) return 0
+    return Math.max(0, stranded.untilMs - this.#clock.monotonic())
   }
 
   #isCut({ from, to }: Link): boolean {

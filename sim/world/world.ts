@@ -59,7 +59,9 @@ export class World {
   constructor({ seed, faults, checkers, trace, log }: WorldOptions) {
     this.random = new SeededRandom(seed)
     this.clock = new VirtualClock({ ties: this.random.split('ties') })
-    this.wire = new FaultyWire(this.random.split('wire'), faults, name => this.mark(name))
+    this.wire = new FaultyWire(this.random.split('wire'), faults, this.clock, name =>
+      this.mark(name)
+    )
     this.network = new MemoryNetwork({
       clock: this.clock,
       random: this.random.split('net'),
@@ -209,6 +211,10 @@ export class World {
   /** Nothing gets from one to the other until `mend`. */
   cut(from: string, to: string): void {
     this.wire.cut(from, to)
+  }
+
+  strand(name: string, forMs: number): void {
+    this.wire.strand(name, forMs)
   }
 
   mend(from: string, to: string): void {
