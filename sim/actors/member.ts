@@ -120,11 +120,11 @@ class Membership {
       }
     }
     await this.#close()
+    const drained = this.#drains ? { drained: true } : {}
+    world.saw(this.#process, { k: 'left', member: this.#name, ...drained })
     await mustSettle(this.#stage, this.#process, 'cluster.close', closeMs, () =>
       this.#cluster.close()
     )
-    const drained = this.#drains ? { drained: true } : {}
-    world.saw(this.#process, { k: 'left', member: this.#name, ...drained })
     world.saw(this.#process, { k: 'closed', leftovers: this.#process.leftovers })
   }
 

@@ -335,7 +335,10 @@ export class Rewinder implements StartSeam {
       .then(() => this.#settle(moves))
       .catch((error: unknown) => {
         if (!(error instanceof PlayheadError)) throw error
-        if (error.code !== 'CLOSED') this.#host.events.emit('error', { error })
+        if (error.code === 'CLOSED') return
+        this.#host.events.emit('error', { error })
+        // It has jumped, and its next commits say so: what failed must not hold it for ever.
+        for (const { playhead, epoch } of moves) playhead.release(epoch)
       })
       .finally(() => {
         for (const { playhead } of moves) {
