@@ -47,14 +47,7 @@ function play(stage: Stage, broker: BrokerActor, disk: Storage, action: Action):
     case 'disk full':
       disk.failing = true
       stage.diskFailed = true
-      return later(() => {
-        if (stage.healed) return
-        disk.failing = false
-        // A write that failed is final for the process: somebody restarts it.
-        stage.diskFailed = false
-        world.crash('b')
-        world.start('b')
-      })
+      return later(() => clearDisk(stage, disk))
     case 'move leader':
       return brokerDoes(stage, broker, running =>
         running.moveLeader(action.topic, action.partition, action.to)
@@ -79,6 +72,16 @@ function play(stage: Stage, broker: BrokerActor, disk: Storage, action: Action):
     default:
       return action satisfies never
   }
+}
+
+function clearDisk(stage: Stage, disk: Storage): void {
+  const { world } = stage
+  if (stage.healed) return
+  disk.failing = false
+  // A write that failed is final for the process: somebody restarts it.
+  stage.diskFailed = false
+  world.crash(brokerNode)
+  world.start(brokerNode)
 }
 
 /** Inside the broker's process; it may be down, paused, or without a disk to write to. */
