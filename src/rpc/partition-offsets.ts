@@ -84,7 +84,12 @@ async function leaderNode(
   partition: number,
   waiting: Waiting
 ): Promise<number> {
-  const { partitions } = await cluster.topic(topic, waiting)
+  let { partitions } = await cluster.topic(topic, waiting)
+  if (!(partition in partitions)) {
+    // It may have been added since somebody looked.
+    const { topics } = await cluster.refresh(waiting)
+    partitions = topics.get(topic)?.partitions ?? []
+  }
   if (!(partition in partitions)) {
     const message = `topic '${topic}' has no partition ${partition}: it has ${partitions.length}`
     throw new PlayheadError('UNKNOWN_PARTITION', message, { topic, partition })
