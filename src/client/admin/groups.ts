@@ -145,14 +145,15 @@ function fromClassic(found: ClassicGroupDescription): GroupDescription {
         host: member.clientHost,
         rewindable: led || isRewindable({ userData: subscription?.userData ?? null }),
         topics: subscription?.topics ?? [],
-        partitions: consumers ? partitionsIn(memberAssignment) : [],
+        // While it rebalances, Kafka shows what members had, and not what they are.
+        partitions: consumers && memberMetadata.length > 0 ? partitionsIn(memberAssignment) : [],
         awaited: []
       }
     })
   }
 }
 
-/** Nothing during a rebalance, and of what cannot be read. */
+/** Nothing of what cannot be read. */
 function partitionsIn(assignment: Buffer): readonly TopicPartition[] {
   try {
     return [...leasesIn(assignment).values()]
