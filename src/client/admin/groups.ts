@@ -145,8 +145,9 @@ function fromClassic(found: ClassicGroupDescription): GroupDescription {
         host: member.clientHost,
         rewindable: led || isRewindable({ userData: subscription?.userData ?? null }),
         topics: subscription?.topics ?? [],
-        // While it rebalances, Kafka shows what members had, and not what they are.
-        partitions: consumers && memberMetadata.length > 0 ? partitionsIn(memberAssignment) : [],
+        // While a classic group rebalances, Kafka shows what members had, and not what they are.
+        partitions:
+          led || (consumers && memberMetadata.length > 0) ? partitionsIn(memberAssignment) : [],
         awaited: []
       }
     })
