@@ -2,7 +2,7 @@
 import type { ConsumerGroupHeartbeat } from '../../protocol/api/consumer-group-heartbeat.ts'
 import type { RequestOf, ResponseOf } from '../../protocol/schema.ts'
 import type { ConsumerMember, RequestKind } from './consumer.ts'
-import type { Leases } from './protocol.ts'
+import { byTopicId } from './protocol.ts'
 
 export type HeartbeatRequest = Omit<RequestOf<typeof ConsumerGroupHeartbeat>, 'groupId'>
 export type HeartbeatAnswer = Pick<
@@ -21,12 +21,12 @@ export function heartbeatOf(member: ConsumerMember, kind: RequestKind): Heartbea
     memberId,
     instanceId,
     memberEpoch: kind === 'join' ? 0 : member.epoch,
-    ...(mustSay === 'nothing' ? {} : { topicPartitions: byTopic(member.owned) })
+    ...(mustSay === 'nothing' ? {} : { topicPartitions: byTopicId(member.owned) })
   }
   if (kind === 'heartbeat' && mustSay !== 'everything') return brief
   return {
     ...brief,
-    topicPartitions: byTopic(member.owned),
+    topicPartitions: byTopicId(member.owned),
     rackId: config.rackId,
     rebalanceTimeoutMs: config.rebalanceTimeoutMs,
     serverAssignor: config.serverAssignor,
@@ -34,14 +34,4 @@ export function heartbeatOf(member: ConsumerMember, kind: RequestKind): Heartbea
     // Version 0 has no patterns: left out, it isn't refused where none is asked for.
     ...(subscription.regex === null ? {} : { subscribedTopicRegex: subscription.regex })
   }
-}
-
-function byTopic(leases: Leases): { topicId: string; partitions: number[] }[] {
-  const topics = new Map<string, number[]>()
-  for (const { topic, partition } of leases.values()) {
-    const partitions = topics.get(topic)
-    if (partitions) partitions.push(partition)
-    else topics.set(topic, [partition])
-  }
-  return [...topics].map(([topicId, partitions]) => ({ topicId, partitions }))
 }

@@ -26,6 +26,7 @@ import {
   never
 } from './controller-state.ts'
 import {
+  byTopicId,
   type Lease,
   type LeaseKey,
   leaseKey,
@@ -391,7 +392,7 @@ class LedTurn implements LedDecision {
           topics: subscription.topics,
           topicPattern: subscription.regex,
           startFrom,
-          kept: byTopic(kept)
+          kept: byTopicId(kept)
         }
       }
     })
@@ -450,14 +451,4 @@ function* ledLeases(body: ResponseOf<typeof RegisterConsumer>): Generator<LedLea
       yield { topic: topicId, name, partition, offset, lastRewindId: id, rewind, window, replayed }
     }
   }
-}
-
-function byTopic(leases: Leases): { topicId: string; partitions: number[] }[] {
-  const topics = new Map<string, number[]>()
-  for (const { topic, partition } of leases.values()) {
-    const partitions = topics.get(topic)
-    if (partitions) partitions.push(partition)
-    else topics.set(topic, [partition])
-  }
-  return [...topics].map(([topicId, partitions]) => ({ topicId, partitions }))
 }

@@ -109,3 +109,14 @@ export interface MemberView {
   /** How many requests in a row went wrong. */
   readonly failures: number
 }
+
+/** As requests name them, where the topic of a lease is its id. */
+export function byTopicId(leases: Leases): { topicId: string; partitions: number[] }[] {
+  const topics = new Map<string, number[]>()
+  for (const { topic, partition } of leases.values()) {
+    const partitions = topics.get(topic)
+    if (partitions) partitions.push(partition)
+    else topics.set(topic, [partition])
+  }
+  return [...topics].map(([topicId, partitions]) => ({ topicId, partitions }))
+}
