@@ -225,12 +225,13 @@ export class Delivery<K, V> {
 
   /**
    * Whether `batch` may be handed out after all: between its taking and this moment promises were waited for. If not,
-   * it waits for its turn again, unless its partition has jumped or is no longer ours.
+   * it waits for its turn again, unless its partition has jumped or is no longer ours. A batch that took long to
+   * decompress may outlast the session, too: by then another member may have its partition.
    */
   stillWanted(batch: Batch<K, V>): boolean {
     const playhead = batch.playhead
     if (playhead.epoch !== batch.epoch) return false
-    if (playhead.delivers && !this.#closed) return true
+    if (playhead.delivers && !this.#closed && this.alive(this.env.clock.monotonic())) return true
     this.park(batch)
     return false
   }

@@ -303,10 +303,12 @@ export class PollReader<K, V> implements Reader {
         const more = delivery.take()
         batch = more instanceof Promise ? await more : more
       }
-      const records = this.#current(gathered)
+      const now = delivery.env.clock.monotonic()
+      const inSession = gathered.length === 0 || delivery.alive(now)
+      const records = inSession ? this.#current(gathered) : this.#putBack(gathered)
       if (records.length > 0) {
-        this.#since = delivery.env.clock.monotonic()
-        delivery.handedOut(this.#since)
+        this.#since = now
+        delivery.handedOut(now)
       }
       return records
     } finally {
@@ -358,6 +360,20 @@ export class PollReader<K, V> implements Reader {
     }
     this.#inHand = current
     return records
+  }
+
+  /** The session passed while the poll waited for a batch: all of it comes again, if it is still ours by then. */
+  #putBack(gathered: readonly ConsumerRecord<K, V>[]): [] {
+    let at = 0
+    for (const { playhead, epoch, count } of this.#inHand) {
+      const offset = gathered[at]?.offset ?? playhead.position
+      const mayJump = playhead.state === 'reading' || playhead.state === 'held'
+      if (playhead.epoch === epoch && mayJump) playhead.jump({ offset }, 'redelivery')
+      playhead.handBack()
+      at += count
+    }
+    this.#inHand = []
+    return []
   }
 
   #finish(): void {
