@@ -21,6 +21,8 @@ export interface Transaction {
   state: TransactionState
   /** -1: it never began. */
   startedAt: number
+  /** When it has run out of time, by the monotonic clock: a wall clock that is put back must not give it more. */
+  dueAt: number
   updatedAt: number
   /** By topic; names, as a topic that is deleted is not asked for a marker. */
   partitions: Map<string, Set<number>>

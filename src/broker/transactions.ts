@@ -73,13 +73,16 @@ export class Transactions {
   }
 
   load(): void {
+    const { clock } = this.#env
     const head = Buffer.from([spaces.transaction])
     for (const { value } of this.#store.range({ from: head, to: afterAll(head) })) {
       const stored = readStored(StoredTransaction, value)
       const { transactionalId: id, state, partitions, groups, implicit: _, ...rest } = stored
       const byTopic = new Map<string, Set<number>>()
       for (const { topic, partition } of partitions) partitionsOf(byTopic, topic).add(partition)
-      const known = { ...rest, id, partitions: byTopic, groups: new Set(groups) }
+      const lastedMs = Math.max(0, clock.now() - stored.startedAt)
+      const dueAt = clock.monotonic() + Math.max(0, stored.timeoutMs - lastedMs)
+      const known = { ...rest, id, dueAt, partitions: byTopic, groups: new Set(groups) }
       this.#byId.set(id, { ...known, state: state as TransactionState })
     }
     this.#watchTimeouts()
@@ -218,6 +221,7 @@ export class Transactions {
       timeoutMs,
       state: 'Empty',
       startedAt: -1,
+      dueAt: Infinity,
       updatedAt: 0,
       partitions: new Map(),
       groups: new Set()
@@ -252,6 +256,7 @@ export class Transactions {
     if (begins) {
       found.state = 'Ongoing'
       found.startedAt = this.#env.clock.now()
+      found.dueAt = this.#env.clock.monotonic() + found.timeoutMs
       this.#watchTimeouts()
     }
     this.#save(found, changes)
@@ -317,14 +322,14 @@ export class Transactions {
   /** Sets the alarm to when the next open transaction has run out of time. */
   #watchTimeouts(): void {
     let at = Infinity
-    for (const { state, startedAt, timeoutMs } of this.#byId.values()) {
-      if (state === 'Ongoing') at = Math.min(at, startedAt + timeoutMs)
+    for (const { state, dueAt } of this.#byId.values()) {
+      if (state === 'Ongoing') at = Math.min(at, dueAt)
     }
     if (this.#closed || this.#alarm?.at === at) return
     this.#alarm?.timer.cancel()
     this.#alarm = undefined
     if (at === Infinity) return
-    const delayMs = Math.max(0, at - this.#env.clock.now())
+    const delayMs = Math.max(0, at - this.#env.clock.monotonic())
     const timer = this.#env.clock.after(delayMs, () => {
       this.#alarm = undefined
       this.#abortOverdue()
@@ -333,9 +338,9 @@ export class Transactions {
   }
 
   #abortOverdue(): void {
-    const now = this.#env.clock.now()
+    const now = this.#env.clock.monotonic()
     for (const one of this.#byId.values()) {
-      if (one.state !== 'Ongoing' || one.startedAt + one.timeoutMs > now) continue
+      if (one.state !== 'Ongoing' || one.dueAt > now) continue
       const { id, timeoutMs } = one
       this.#env.log.info('a transaction ran out of time and is aborted', { id, timeoutMs })
       const appends = new Appends()
