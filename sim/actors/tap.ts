@@ -11,12 +11,15 @@ import { ConsumerGroupHeartbeat } from '../../src/protocol/api/consumer-group-he
 import { ControllerHeartbeat } from '../../src/protocol/api/controller-heartbeat.ts'
 import { Heartbeat } from '../../src/protocol/api/heartbeat.ts'
 import { JoinGroup } from '../../src/protocol/api/join-group.ts'
+import { LeaveGroup } from '../../src/protocol/api/leave-group.ts'
 import { OffsetCommit } from '../../src/protocol/api/offset-commit.ts'
 import { RegisterConsumer } from '../../src/protocol/api/register-consumer.ts'
 import { SyncGroup } from '../../src/protocol/api/sync-group.ts'
+import { UnregisterConsumer } from '../../src/protocol/api/unregister-consumer.ts'
 import { parseCommit, parseEntry, sequenceOf } from '../../src/protocol/embedded/rewind-envelope.ts'
 import { KafkaError } from '../../src/protocol/errors.ts'
 import type { Api, RequestRead, ResponseWritten } from '../../src/protocol/schema.ts'
+import type { Tp } from '../history/events.ts'
 import type { Process } from '../world/process.ts'
 import type { World } from '../world/world.ts'
 
@@ -133,17 +136,34 @@ export class Tap {
     }
   }
 
+  /** A request has come. */
+  asked(process: Process, api: Api, request: unknown, context: Context): void {
+    if (api === RegisterConsumer) {
+      this.#registering(process, request as RequestRead<typeof RegisterConsumer>, context)
+    }
+    const leaves =
+      api === LeaveGroup ||
+      api === UnregisterConsumer ||
+      (api === ConsumerGroupHeartbeat && (request as { memberEpoch: number }).memberEpoch < 0)
+    // Who closes has stopped by then, and says so once the answer is there.
+    if (leaves) this.#yields(process, (request as { groupId: string }).groupId, [], context)
+  }
+
   /** What a registration does not keep has been stopped; that it is another's is told with the answer, at times late. */
-  registering(
+  #registering(
     process: Process,
     { groupId, kept }: RequestRead<typeof RegisterConsumer>,
     context: Context
   ): void {
-    const member = context.clientId
-    const told = this.#told.get(groupId)?.get(member) ?? []
     const keeps = (kept ?? []).flatMap(({ topicId, partitions }) =>
       partitions.map(partition => `${this.#nameOf(topicId, context)}:${partition}`)
     )
+    this.#yields(process, groupId, keeps, context)
+  }
+
+  #yields(process: Process, groupId: string, keeps: readonly Tp[], context: Context): void {
+    const member = context.clientId
+    const told = this.#told.get(groupId)?.get(member) ?? []
     const tps = told.filter(tp => !keeps.includes(tp))
     if (tps.length > 0) this.#world.saw(process, { k: 'yielded', member, tps })
   }
@@ -334,9 +354,7 @@ export function putTap(process: Process, tap: Tap): void {
     seen.traced(handler.api, request, reply, context)
     const { groupId } = request as { readonly groupId?: unknown }
     if (typeof groupId === 'string') seen.rewinds(its, groupId, context)
-    if (handler.api === RegisterConsumer) {
-      seen.registering(its, request as unknown as RequestRead<typeof RegisterConsumer>, context)
-    }
+    seen.asked(its, handler.api, request, context)
     if (handler.api === OffsetCommit) {
       const asked = request as unknown as RequestRead<typeof OffsetCommit>
       const done = Promise.resolve(reply)

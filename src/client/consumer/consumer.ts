@@ -126,8 +126,9 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     const { assignment, commits } = this.#parts
     const taken = assignment.transactionOffsets(group, this.#parts.group?.identity, done)
     // A commit of ours that is still on its way (it acknowledges a rewind, or says where the group begins) goes by
-    // another connection, and would undo the transaction's if it came after.
+    // another connection, and would undo the transaction's if it came after: also one that a jump has made void since.
     await commits?.settle(taken.playheads)
+    for (const playhead of taken.playheads) await commits?.landed(playhead)
     assignment.checkTaken(taken)
     return taken.offsets
   }

@@ -278,7 +278,8 @@ export class LedMembership {
   }
 
   #arm(): void {
-    const at = this.#over ? Infinity : this.#member.wakeAt
+    const { wakeAt, giveUpBy } = this.#member
+    const at = this.#over ? Infinity : Math.min(wakeAt, giveUpBy)
     if (at === this.#timerAt) return
     this.#timer?.cancel()
     this.#timer = null
@@ -286,7 +287,7 @@ export class LedMembership {
     if (at === Infinity) return
     const { clock, random } = this.#env
     // Members that lost one controller together shouldn't come back together.
-    const jitter = this.#member.failures > 0 ? 1 + random.next() * 0.2 : 1
+    const jitter = this.#member.failures > 0 && at < giveUpBy ? 1 + random.next() * 0.2 : 1
     this.#timer = clock.after(Math.max(0, at - clock.monotonic()) * jitter, () => {
       this.#timer = null
       this.#timerAt = Infinity

@@ -269,7 +269,8 @@ export class Membership<State extends MemberView, Event, Fact, Request>
   }
 
   #arm(): void {
-    const at = this.#over ? Infinity : this.#port.wakeAt(this.#member)
+    const { giveUpBy } = this.#member
+    const at = this.#over ? Infinity : Math.min(this.#port.wakeAt(this.#member), giveUpBy)
     if (at === this.#timerAt) return
     this.#timer?.cancel()
     this.#timer = null
@@ -277,7 +278,7 @@ export class Membership<State extends MemberView, Event, Fact, Request>
     if (at === Infinity) return
     const { clock, random } = this.#env
     // Members that lost one coordinator together shouldn't come back together.
-    const jitter = this.#member.failures > 0 ? 1 + random.next() * 0.2 : 1
+    const jitter = this.#member.failures > 0 && at < giveUpBy ? 1 + random.next() * 0.2 : 1
     this.#timer = clock.after(Math.max(0, at - clock.monotonic()) * jitter, () => {
       this.#timer = null
       this.#timerAt = Infinity

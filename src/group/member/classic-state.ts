@@ -173,6 +173,8 @@ export type Fact =
   | { readonly is: 'synced'; readonly target: Leases; readonly at: number }
   /** The coordinator knows this member: as of a request that was sent at `sentAt`. */
   | { readonly is: 'good'; readonly sentAt: number }
+  /** The group is as this member knows it: nobody waits for it; or the coordinator waits for it, until `giveUpBy`. */
+  | { readonly is: 'waitedFor'; readonly giveUpBy: number }
   | { readonly is: 'beatSoon'; readonly at: number }
   | { readonly is: 'granted'; readonly leases: Leases }
   | { readonly is: 'recalled'; readonly leases: Leases }
@@ -203,6 +205,7 @@ const outside = {
   plan: null,
   assignor: null,
   joinsAgain: false,
+  giveUpBy: never,
   lineAt: never,
   beatAt: never
 } as const
@@ -249,6 +252,8 @@ function applied(member: ClassicMember, fact: Fact): ClassicMember {
         leads: null,
         plan: null,
         joinsAgain: false,
+        // Who joins with what it has, on a connection of its own, cannot know that the request got there.
+        giveUpBy: member.owned.size === 0 ? never : member.giveUpBy,
         lineAt: fact.at
       }
     case 'expelled': {
@@ -264,7 +269,8 @@ function applied(member: ClassicMember, fact: Fact): ClassicMember {
       // The coordinator counts from its answer on; a heartbeat that waits is about the generation before.
       const beatAt = member.epoch === -1 ? at + heartbeatIntervalMs : member.beatAt
       const joined = { memberId, epoch, assignor, leads, skipsAssignment, lineAt: at, beatAt }
-      return { ...member, ...joined, phase: 'syncing', failures: 0 }
+      const giveUpBy = never
+      return { ...member, ...joined, phase: 'syncing', giveUpBy, failures: 0 }
     }
     case 'planned': {
       const { counted, assignments, at } = fact
@@ -279,6 +285,8 @@ function applied(member: ClassicMember, fact: Fact): ClassicMember {
     }
     case 'good':
       return { ...member, lastGoodAt: Math.max(member.lastGoodAt, fact.sentAt), failures: 0 }
+    case 'waitedFor':
+      return { ...member, giveUpBy: fact.giveUpBy }
     case 'subscribed':
       return { ...member, subscription: fact.subscription }
     case 'mustJoinAgain':

@@ -39,6 +39,7 @@ import {
   type Leases,
   type MemberAction,
   type MemberEvent,
+  tooSlow,
   without
 } from './protocol.ts'
 import { offered } from './strategies.ts'
@@ -83,6 +84,7 @@ class Turn implements Decision<Fact, ClassicRequest> {
         if (phase === 'idle') this.join()
         break
       case 'wake':
+        if (this.now >= this.member.giveUpBy) this.expelled(false, tooSlow)
         break
       case 'answered':
         this.answered(event.answer)
@@ -241,11 +243,10 @@ class Turn implements Decision<Fact, ClassicRequest> {
     this.fact({ is: 'beatFree' })
     switch (code) {
       case KafkaError.NONE:
+        this.fact({ is: 'waitedFor', giveUpBy: Infinity })
         return this.fact({ is: 'good', sentAt: beat.at })
       case KafkaError.REBALANCE_IN_PROGRESS:
-        this.fact({ is: 'good', sentAt: beat.at })
-        if (this.member.phase === 'member') this.rebalance()
-        return
+        return this.mustRejoin(beat.at)
       case KafkaError.ILLEGAL_GENERATION:
         // The join under way was accepted, and its answer is behind this one.
         if (this.member.line?.kind === 'join') return
@@ -307,6 +308,16 @@ class Turn implements Decision<Fact, ClassicRequest> {
   }
 
   // Rebalances
+
+  /** The round began after the heartbeat before this one was sent. */
+  private mustRejoin(sentAt: number): void {
+    const { lastGoodAt, giveUpBy, config } = this.member
+    this.fact({ is: 'good', sentAt })
+    if (this.member.phase !== 'member') return
+    const by = Math.min(giveUpBy, lastGoodAt + config.rebalanceTimeoutMs)
+    this.fact({ is: 'waitedFor', giveUpBy: by })
+    this.rebalance()
+  }
 
   /** JoinGroup, now. */
   private join(): void {
@@ -381,8 +392,7 @@ class Turn implements Decision<Fact, ClassicRequest> {
 
   // Ends
 
-  private expelled(forgetId: boolean): void {
-    const why = 'the coordinator no longer knows this member'
+  private expelled(forgetId: boolean, why = 'the coordinator no longer knows this member'): void {
     // Right after a join was refused this way a pause keeps it from a hot loop.
     const again = this.member.phase === 'joining' && this.member.epoch < 0
     this.loseAll(why)

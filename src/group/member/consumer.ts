@@ -23,6 +23,7 @@ import {
   type MemberView,
   noLeases,
   type Subscription,
+  tooSlow,
   without
 } from './protocol.ts'
 
@@ -80,7 +81,7 @@ export type Fact =
   | { readonly is: 'failed'; readonly retryAt: number }
   | { readonly is: 'targeted'; readonly target: Leases }
   | { readonly is: 'granted'; readonly leases: Leases }
-  | { readonly is: 'recalled'; readonly leases: Leases }
+  | { readonly is: 'recalled'; readonly leases: Leases; readonly giveUpBy: number }
   | { readonly is: 'released'; readonly leases: Leases; readonly at: number }
   | { readonly is: 'subscribed'; readonly subscription: Subscription; readonly at: number }
   | { readonly is: 'overdue'; readonly at: number }
@@ -121,6 +122,7 @@ export function consumerMember(
     sentAt: -Infinity,
     looks: 0,
     lastGoodAt: -Infinity,
+    giveUpBy: never,
     mustSay: 'everything',
     wakeAt: never,
     failures: 0
@@ -156,6 +158,7 @@ class Turn implements Decision<Fact, HeartbeatRequest> {
         if (phase === 'idle') this.fact({ is: 'joining', at: this.now })
         break
       case 'wake':
+        if (this.now >= this.member.giveUpBy) this.tooSlow()
         break
       case 'answered':
         this.answered(event.answer)
@@ -203,6 +206,7 @@ class Turn implements Decision<Fact, HeartbeatRequest> {
 
   private accepted(answer: HeartbeatAnswer): void {
     const intervalMs = answer.heartbeatIntervalMs > 0 ? answer.heartbeatIntervalMs : firstIntervalMs
+    const { lastGoodAt, config } = this.member
     this.fact({ is: 'accepted', epoch: answer.memberEpoch, intervalMs })
     if (answer.assignment === null) return
     const leases: Lease[] = []
@@ -210,16 +214,16 @@ class Turn implements Decision<Fact, HeartbeatRequest> {
       for (const partition of partitions) leases.push({ topic: topicId, partition })
     }
     this.fact({ is: 'targeted', target: leasesOf(leases) })
-    this.reconcile()
+    this.reconcile(lastGoodAt + config.rebalanceTimeoutMs)
   }
 
   /** Brings what is owned nearer to the target. What is recalled and wanted again is granted once it is released. */
-  private reconcile(): void {
+  private reconcile(giveUpBy = never): void {
     const { owned, recalled, target } = this.member
     if (target === null) return
     const recall = without(without(owned, target), recalled)
     if (recall.size > 0) {
-      this.fact({ is: 'recalled', leases: recall })
+      this.fact({ is: 'recalled', leases: recall, giveUpBy })
       this.actions.push({ do: 'revoke', leases: [...recall.values()] })
     }
     const grant = without(target, owned)
@@ -284,6 +288,13 @@ class Turn implements Decision<Fact, HeartbeatRequest> {
     this.actions.push({ do: 'rejoin', why })
   }
 
+  /** The coordinator expels whom it has waited for so long. */
+  private tooSlow(): void {
+    this.loseAll(tooSlow)
+    this.fact({ is: 'joining', at: this.now })
+    this.actions.push({ do: 'rejoin', why: tooSlow })
+  }
+
   private loseAll(why: string): void {
     const { owned } = this.member
     if (owned.size > 0) this.actions.push({ do: 'lose', leases: [...owned.values()], why })
@@ -340,7 +351,13 @@ class Turn implements Decision<Fact, HeartbeatRequest> {
   }
 }
 
-const nothingOwned = { owned: noLeases, recalled: noLeases, target: null, epoch: -1 } as const
+const nothingOwned = {
+  owned: noLeases,
+  recalled: noLeases,
+  target: null,
+  epoch: -1,
+  giveUpBy: never
+} as const
 
 export function apply(member: ConsumerMember, fact: Fact): ConsumerMember {
   switch (fact.is) {
@@ -421,15 +438,20 @@ function applyToLeases(member: ConsumerMember, fact: LeaseFact): ConsumerMember 
       const more = new Map([...owned, ...fact.leases])
       return { ...member, owned: more, ...saying(member, member.sentAt) }
     }
-    case 'recalled':
-      return { ...member, recalled: new Map([...recalled, ...fact.leases]) }
-    case 'released':
+    case 'recalled': {
+      const giveUpBy = Math.min(member.giveUpBy, fact.giveUpBy)
+      return { ...member, recalled: new Map([...recalled, ...fact.leases]), giveUpBy }
+    }
+    case 'released': {
+      const rest = without(recalled, fact.leases)
       return {
         ...member,
         owned: without(owned, fact.leases),
-        recalled: without(recalled, fact.leases),
+        recalled: rest,
+        giveUpBy: rest.size === 0 ? never : member.giveUpBy,
         ...(member.phase === 'member' ? saying(member, fact.at) : {})
       }
+    }
     default:
       return unreachable(fact)
   }

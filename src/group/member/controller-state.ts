@@ -147,6 +147,7 @@ export function ledMember(config: LedConfig, subscription: Subscription): LedMem
     nextBeatAt: never,
     retryAt: -Infinity,
     lastGoodAt: -Infinity,
+    giveUpBy: never,
     wakeAt: never,
     failures: 0
   }

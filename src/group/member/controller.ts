@@ -33,6 +33,7 @@ import {
   leasesOf,
   type Leases,
   noLeases,
+  tooSlow,
   without
 } from './protocol.ts'
 
@@ -69,6 +70,7 @@ class LedTurn implements LedDecision {
         if (phase === 'idle') this.join()
         break
       case 'wake':
+        if (this.now >= this.member.giveUpBy) this.rejoin(tooSlow)
         break
       case 'answered':
         this.answered(event.answer)
@@ -129,7 +131,8 @@ class LedTurn implements LedDecision {
       const intervalMs = body.heartbeatIntervalMs > 0 ? body.heartbeatIntervalMs : firstIntervalMs
       const { memberId, generationId: epoch } = body
       const good = { lastGoodAt: registeredAt, failures: 0, heartbeatIntervalMs: intervalMs }
-      this.change({ phase: 'member', memberId, epoch, nextBeatAt: this.now, ...good })
+      const is = { phase: 'member', memberId, epoch, nextBeatAt: this.now } as const
+      this.change({ ...is, ...good, giveUpBy: never })
       return this.takeUp(body, kept)
     }
     if (code === KafkaError.GROUP_CHANGED) return this.change({ mustRegister: true })
@@ -191,6 +194,7 @@ class LedTurn implements LedDecision {
     this.change({ beatOut: false })
     if (phase !== 'member') return
     const { errorCode: code } = body
+    this.waitedFor(code)
     const good = { lastGoodAt: beatAt, failures: 0 }
     switch (code) {
       case KafkaError.NONE: {
@@ -214,6 +218,19 @@ class LedTurn implements LedDecision {
         this.change({ nextBeatAt: this.now })
         this.refused(code, '')
     }
+  }
+
+  /**
+   * The round began after the heartbeat before this one was sent. What is out is known to be there once a heartbeat
+   * behind it is told nothing.
+   */
+  private waitedFor(code: number): void {
+    const { config, registering, registeredAt, beatAt, giveUpBy, lastGoodAt } = this.member
+    const isThere = registering === null || beatAt >= registeredAt
+    if (code === KafkaError.NONE && isThere) this.change({ giveUpBy: never })
+    if (code !== KafkaError.GROUP_CHANGED && code !== KafkaError.TOPICS_CHANGED) return
+    const by = lastGoodAt + config.registerTimeoutMs
+    this.change({ giveUpBy: Math.min(giveUpBy, by) })
   }
 
   private halt({ rewound }: ResponseOf<typeof ControllerHeartbeat>): void {
@@ -437,7 +454,8 @@ const nothingOwned = {
   stopping: noLeases,
   epoch: -1,
   nextBeatAt: never,
-  lastGoodAt: -Infinity
+  lastGoodAt: -Infinity,
+  giveUpBy: never
 } as const
 
 function* ledLeases(body: ResponseOf<typeof RegisterConsumer>): Generator<LedLease> {

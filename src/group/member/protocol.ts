@@ -46,7 +46,7 @@ export interface Subscription {
 export type MemberEvent<Answer> =
   /** Join the group. Told once. */
   | { readonly on: 'start' }
-  /** The moment that `wakeAt` named has come. */
+  /** The moment that `wakeAt` or `giveUpBy` named has come. */
   | { readonly on: 'wake' }
   /** The request in flight was answered. */
   | { readonly on: 'answered'; readonly answer: Answer }
@@ -96,6 +96,9 @@ export interface Decision<Fact, Request> {
   readonly actions: readonly MemberAction<Request>[]
 }
 
+/** Why a member gives everything up at `giveUpBy`. */
+export const tooSlow = 'what it was to give up took longer than maxProcessingMs'
+
 /** What a driver needs of a member, whatever its protocol. */
 export interface MemberView {
   readonly memberId: string
@@ -106,6 +109,12 @@ export interface MemberView {
   readonly wakeAt: number
   /** When the last request that the coordinator accepted was sent; -Infinity: none was in this membership. */
   readonly lastGoodAt: number
+  /**
+   * Moment (monotonic, ms) at which `wake` is due, too: by then the coordinator may give to others what this member was
+   * asked to give up, or all that it has; Infinity: it was asked for nothing. It waits from when it found that out, which
+   * was after the request was sent that it accepted last without saying so.
+   */
+  readonly giveUpBy: number
   /** How many requests in a row went wrong. */
   readonly failures: number
 }
