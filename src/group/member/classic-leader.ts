@@ -118,3 +118,8 @@ function withoutOthers(
     return free
   })
 }
+
+/** KIP-881: where a replica moved to another rack, another member may be nearer. */
+export function sameRacks(topic: string, now: PartitionRacks, then: PartitionRacks): boolean {
+  return JSON.stringify(now.get(topic) ?? []) === JSON.stringify(then.get(topic) ?? [])
+}

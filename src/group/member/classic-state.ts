@@ -285,8 +285,6 @@ function applied(member: ClassicMember, fact: Fact): ClassicMember {
     }
     case 'good':
       return { ...member, lastGoodAt: Math.max(member.lastGoodAt, fact.sentAt), failures: 0 }
-    case 'waitedFor':
-      return { ...member, giveUpBy: fact.giveUpBy }
     case 'subscribed':
       return { ...member, subscription: fact.subscription }
     case 'mustJoinAgain':
@@ -308,11 +306,13 @@ function applied(member: ClassicMember, fact: Fact): ClassicMember {
   }
 }
 
-type LeaseFact = Extract<Fact, { readonly is: 'granted' | 'recalled' | 'released' }>
+type LeaseFact = Extract<Fact, { readonly is: 'granted' | 'recalled' | 'released' | 'waitedFor' }>
 
 function appliedToLeases(member: ClassicMember, fact: LeaseFact | LineFact): ClassicMember {
   const { owned, recalled } = member
   switch (fact.is) {
+    case 'waitedFor':
+      return { ...member, giveUpBy: fact.giveUpBy }
     case 'granted':
       return { ...member, owned: new Map([...owned, ...fact.leases]) }
     case 'recalled':

@@ -17,7 +17,7 @@
 import { assert, unreachable } from '../../base/assert.ts'
 import { PlayheadError } from '../../base/error.ts'
 import { KafkaError } from '../../protocol/errors.ts'
-import { assign, topicsOf } from './classic-leader.ts'
+import { assign, sameRacks, topicsOf } from './classic-leader.ts'
 import { beatRequest, lineRequest } from './classic-requests.ts'
 import { leasesIn } from './classic-words.ts'
 import {
@@ -29,8 +29,7 @@ import {
   type Fact,
   isCooperative,
   type JoinAnswer,
-  type LineKind,
-  type PartitionRacks
+  type LineKind
 } from './classic-state.ts'
 import {
   type Decision,
@@ -479,9 +478,4 @@ class Turn implements Decision<Fact, ClassicRequest> {
     this.facts.push(fact)
     this.member = apply(this.member, fact)
   }
-}
-
-/** KIP-881: where a replica moved to another rack, another member may be nearer. */
-function sameRacks(topic: string, now: PartitionRacks, then: PartitionRacks): boolean {
-  return JSON.stringify(now.get(topic) ?? []) === JSON.stringify(then.get(topic) ?? [])
 }

@@ -126,6 +126,18 @@ const retryBackoffMaxMs = 2_000
 export const firstIntervalMs = 5_000
 export const never = Infinity
 
+/** Of whoever is no member. */
+export const nothingOwned = {
+  owned: noLeases,
+  recalled: noLeases,
+  halted: noLeases,
+  stopping: noLeases,
+  epoch: -1,
+  nextBeatAt: never,
+  lastGoodAt: -Infinity,
+  giveUpBy: never
+} as const
+
 export function ledMember(config: LedConfig, subscription: Subscription): LedMember {
   return {
     config,

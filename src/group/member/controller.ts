@@ -23,7 +23,8 @@ import {
   type LedLease,
   type LedMember,
   type LedRequestKind,
-  never
+  never,
+  nothingOwned
 } from './controller-state.ts'
 import {
   byTopicId,
@@ -446,17 +447,6 @@ class LedTurn implements LedDecision {
     this.member = applyLed(this.member, fact)
   }
 }
-
-const nothingOwned = {
-  owned: noLeases,
-  recalled: noLeases,
-  halted: noLeases,
-  stopping: noLeases,
-  epoch: -1,
-  nextBeatAt: never,
-  lastGoodAt: -Infinity,
-  giveUpBy: never
-} as const
 
 function* ledLeases(body: ResponseOf<typeof RegisterConsumer>): Generator<LedLease> {
   const asked = new Map(body.rewinds.map(rewind => [rewind.rewindId, rewind]))
