@@ -40,8 +40,10 @@ export class CoverageChecker implements Checker {
       case 'seek':
       case 'moved': {
         const from = event.from ?? 0
-        if (event.to > from)
-          this.#excuse(this.#groupOf.get(event.member) ?? '', event.tp, from, event.to)
+        const group = this.#groupOf.get(event.member) ?? ''
+        if (event.to > from) this.#excuse(group, event.tp, from, event.to)
+        // It stood there already, and goes back before it has read anything.
+        else if (event.to < from) this.#begun(group, event.tp, from)
         return
       }
       case 'ledger':

@@ -57,8 +57,8 @@ export class HandoverChecker implements Checker {
   readonly #members = new Map<string, Member>()
   readonly #slots = new Map<string, Slot>()
   readonly #owners = new Map<string, { readonly member: string; readonly since: number }>()
-  /** By group, partition and rewind. */
-  readonly #targets = new Map<string, number>()
+  /** By group and partition: where each rewind led. */
+  readonly #targets = new Map<string, Map<RewindId, number>>()
   /** The latest rewind that was asked for, and the latest that a controller has recorded. */
   readonly #asked = new Map<string, RewindId>()
   readonly #recorded = new Map<string, { readonly id: RewindId; readonly since: number }>()
@@ -127,7 +127,8 @@ export class HandoverChecker implements Checker {
       case 'ledger': {
         const key = `${event.group} ${event.tp}`
         if (event.id > (this.#asked.get(key) ?? '')) this.#asked.set(key, event.id)
-        this.#targets.set(`${key} ${event.id}`, event.target)
+        const targets = this.#targets.get(key) ?? new Map<RewindId, number>()
+        this.#targets.set(key, targets.set(event.id, event.target))
         if (event.led !== true || event.state !== 'done') return
         this.#recorded.set(key, { id: event.id, since: event.i })
         return this.#stands(key, event.id, event.target)
@@ -283,7 +284,7 @@ export class HandoverChecker implements Checker {
       this.#slots.set(key, { id, offset, lowest: offset, before: -1, unsure: false })
     } else if (id > slot.id) {
       // A seek back lowers what is committed, and so does a late commit.
-      if (id !== `${slot.id}.`) slot.before = slot.lowest ?? slot.offset
+      if (id !== `${slot.id}.`) slot.before = this.#before(key, id, slot)
       slot.id = id
       slot.offset = slot.lowest = offset
     } else if (id < slot.id) slot.lowest = undefined
@@ -293,13 +294,22 @@ export class HandoverChecker implements Checker {
     }
   }
 
+  /** Where the group stood before `id`: where a rewind leads that was still to be taken up, or at what was committed. */
+  #before(key: string, id: RewindId, slot: Slot): number {
+    let before = slot.lowest ?? slot.offset
+    for (const [rewind, target] of this.#targets.get(key) ?? []) {
+      if (rewind > slot.id && rewind < id) before = Math.min(before, target)
+    }
+    return before
+  }
+
   /** G4: by a member that got something since the rewind which the commit carries, or that went elsewhere since. */
   #isHandled(event: Of<'commit.applied'>): void {
     const { tp, offset, rewindId } = event
     const member = this.#members.get(event.member)
     const stream = member?.streams.get(tp)
     // The acknowledgement of a rewind; whoever sought meanwhile got something from elsewhere before.
-    if (this.#targets.get(`${event.group} ${tp} ${rewindId}`) === offset) return
+    if (this.#targets.get(`${event.group} ${tp}`)?.get(rewindId ?? '') === offset) return
     if (stream === undefined) return
     const handled = member?.handled.get(`${tp} ${rewindId}`) ?? -1
     const sought = handled >= 0 && stream.first < 0 && stream.sought === offset

@@ -25,7 +25,7 @@ import {
   type Window,
   windowOf
 } from '../../group/ledger/position.ts'
-import { endOf, type RewindEntry } from '../../protocol/embedded/rewind-envelope.ts'
+import { endOf, noSequence, type RewindEntry } from '../../protocol/embedded/rewind-envelope.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import { fetchOffsets } from '../../rpc/groups.ts'
 import { sleep } from '../../rpc/retry.ts'
@@ -178,7 +178,9 @@ export class Rewinder implements StartSeam {
       places.set(key, { offset: at.offset, leaderEpoch, mark, state })
       if (at.because === 'external') this.#sayExternal(playhead, at.offset)
       this.#starts.delete(playhead)
-      if (at.entry) this.#starts.set(playhead, { playhead, epoch, entry: at.entry, from: at.from })
+      const { entry: its, from } = at
+      const before = commit?.sequence ?? noSequence
+      if (its) this.#starts.set(playhead, { playhead, epoch, entry: its, from, before })
     }
     return places
   }
@@ -310,16 +312,20 @@ export class Rewinder implements StartSeam {
     const from = this.#standsAt(playhead)
     this.#windows.delete(playhead)
     const window = windowOf(entry, from)
+    const before = playhead.mark.sequence
     playhead.jump({ offset: target, mark: { sequence, from } }, 'rewind', 'held')
     if (window) this.#bound(playhead, window)
-    return { playhead, epoch: playhead.epoch, entry, from }
+    return { playhead, epoch: playhead.epoch, entry, from, before }
   }
 
-  /** Everything before it is processed; null: nothing is known to be. */
+  /** Everything before it is processed, or passed over by a rewind; null: nothing is known to be. */
   #standsAt(playhead: Playhead): number | null {
-    if (playhead.processed >= 0) return playhead.processed
+    const { processed, position, mark } = playhead
+    if (processed >= 0) return processed
     const { acked } = this.#host.commits.slot(playhead)
-    const offset = acked?.offset ?? playhead.position
+    // From before a rewind that is being carried out: its target is where the group stands.
+    const counts = acked !== null && acked.mark.sequence >= mark.sequence
+    const offset = counts ? acked.offset : position
     return offset < 0 ? null : offset
   }
 
@@ -438,11 +444,11 @@ export class Rewinder implements StartSeam {
   }
 
   /** A seek back that is not committed moves the owner, not the group: behind the replay it goes on where that is. */
-  #resumeAtLeast({ playhead, entry }: Move): void {
+  #resumeAtLeast({ playhead, entry, before }: Move): void {
     const window = this.#windows.get(playhead)
     const { acked } = this.#host.commits.slot(playhead)
     if (window === undefined || acked === null || playhead.mark.sequence !== entry.sequence) return
-    if (acked.mark.sequence >= entry.sequence) return
+    if (acked.mark.sequence >= entry.sequence || acked.mark.sequence < before) return
     const resume = Math.max(window.resume, acked.offset)
     this.#windows.set(playhead, { ...window, resume })
   }

@@ -43,6 +43,8 @@ export interface Move {
   readonly epoch: number
   readonly entry: RewindEntry
   readonly from: number | null
+  /** What its commits said before it jumped. */
+  readonly before: Sequence
 }
 
 /** Not lost, and not rewound again since. */

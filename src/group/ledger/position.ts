@@ -132,7 +132,7 @@ function behind(window: Window, offset: number): Window {
 
 /** `commit` is what the entry overrides: where the owner is taken to have stood. */
 function fromEntry(entry: RewindEntry, commit: Commit | null): Position {
-  const from = commit?.offset ?? entry.before?.offset ?? null
+  const from = isOverruled(entry, commit) ? entry.resume : (commit ?? entry.before)?.offset ?? null
   return {
     offset: entry.target,
     because: 'rewind',
@@ -141,6 +141,15 @@ function fromEntry(entry: RewindEntry, commit: Commit | null): Position {
     window: windowOf(entry, from),
     entry
   }
+}
+
+/**
+ * A rewind back that nobody had taken up when the replay was planned: the replay goes on where that leads, whatever was
+ * committed from before both of them.
+ */
+function isOverruled({ before, resume }: RewindEntry, commit: Commit | null): boolean {
+  if (before === null || resume === null || resume >= before.offset) return false
+  return (commit?.sequence ?? noSequence) <= (before.sequence ?? noSequence)
 }
 
 /** The replay's window for an owner that stood at `from`: it never resumes before that. */
