@@ -355,15 +355,15 @@ class RewindCall {
 
   async #commitForNobody(): Promise<void> {
     if (this.#takenBack) return
-    const commits = this.#open.map(({ planned, entry }) => ({
-      ...place(planned),
-      offset: entry.target,
-      metadata: encodeCommit(
-        { sequence: entry.sequence, from: entry.before?.offset ?? null },
-        '',
-        entry.topicId
-      )
-    }))
+    // Where the group stands by now, and not when it was planned: behind a replay it goes on from there.
+    const slots = await this.#read()
+    const now = this.#cluster.env.clock.now()
+    const commits = this.#open.map(({ planned, entry }) => {
+      const { commit = null } = slots.get(keyOf(planned)) ?? {}
+      const mark = { sequence: entry.sequence, from: effective(commit, entry, now).from }
+      const metadata = encodeCommit(mark, '', entry.topicId)
+      return { ...place(planned), offset: entry.target, metadata }
+    })
     const { group } = this.#plan
     const outcome = await commitFromOutside(this.#cluster, group, commits, this.#waiting)
     // A member came in meanwhile: it finds the entry. Who it is shows at the next description.
