@@ -113,9 +113,9 @@ export class Tap {
         const { topic, partition, id, target, state, until, resume } = rewind
         const now = state === 'waiting' ? 'pending' : 'done'
         const tp = `${topic}:${partition}`
-        const key = `${groupId} ${tp}`
-        if (this.#rewinds.get(key) === `${id} ${now}`) continue
-        this.#rewinds.set(key, `${id} ${now}`)
+        const key = `${groupId} ${tp} ${id}`
+        if (this.#rewinds.get(key) === now) continue
+        this.#rewinds.set(key, now)
         cluster.groups.settled.then(
           () => {
             if (process.dead) return

@@ -132,7 +132,9 @@ function behind(window: Window, offset: number): Window {
 
 /** `commit` is what the entry overrides: where the owner is taken to have stood. */
 function fromEntry(entry: RewindEntry, commit: Commit | null): Position {
-  const from = isOverruled(entry, commit) ? entry.resume : (commit ?? entry.before)?.offset ?? null
+  const from = isOverruled(entry, commit)
+    ? entry.resume
+    : ((commit ?? entry.before)?.offset ?? null)
   return {
     offset: entry.target,
     because: 'rewind',
