@@ -3,9 +3,15 @@
  * (live-rewind.md). What they mean is decided in group/ledger.
  */
 import { PlayheadError } from '../base/error.ts'
-import { type Commit, readCommit, readEntry } from '../group/ledger/position.ts'
+import { type Commit, readCommit } from '../group/ledger/position.ts'
 import { OffsetCommit } from '../protocol/api/offset-commit.ts'
-import { encodeEntry, isOfAnother, type RewindEntry } from '../protocol/embedded/rewind-envelope.ts'
+import {
+  encodeEntry,
+  isOfAnother,
+  parseEntry,
+  type RewindEntry,
+  type Sequence
+} from '../protocol/embedded/rewind-envelope.ts'
 import { KafkaError } from '../protocol/errors.ts'
 import { answerError } from '../rpc/answer-errors.ts'
 import type { Cluster, WaitOptions } from '../rpc/cluster.ts'
@@ -36,6 +42,8 @@ export interface Slots {
   readonly partition: number
   readonly commit: Commit | null
   readonly entry: RewindEntry | null
+  /** What both slots show of sequences, also those of a topic that is not asked about, or was deleted. */
+  readonly seen: readonly Sequence[]
 }
 
 /**
@@ -58,20 +66,23 @@ export async function readSlots(
   for (const outcome of [commits, entries]) if (outcome?.error) throw outcome.error
   const slots = new Map<string, Slots>()
   for (const { topic, partition } of partitions ?? []) {
-    slots.set(keyOf({ topic, partition }), { topic, partition, commit: null, entry: null })
+    slots.set(keyOf({ topic, partition }), { topic, partition, commit: null, entry: null, seen: [] })
   }
   for (const { topic, partition, offset, metadata, error } of commits?.value ?? []) {
     if (error) throw error
     const former = isOfAnother(metadata, topicId(topic) ?? noTopicId)
-    const commit = former ? null : readCommit(offset, metadata)
-    slots.set(keyOf({ topic, partition }), { topic, partition, commit, entry: null })
+    const found = readCommit(offset, metadata)
+    const seen = found?.sequence ? [found.sequence] : []
+    const commit = former ? null : found
+    slots.set(keyOf({ topic, partition }), { topic, partition, commit, entry: null, seen })
   }
   for (const { topic, partition, offset, metadata, error } of entries?.value ?? []) {
     if (error) throw error
-    const id = topicId(topic)
-    const entry = id === null ? null : readEntry(offset, metadata, id)
-    const commit = slots.get(keyOf({ topic, partition }))?.commit ?? null
-    slots.set(keyOf({ topic, partition }), { topic, partition, commit, entry })
+    const found = offset < 0 ? null : parseEntry(metadata ?? '', offset)
+    const { commit = null, seen = [] } = slots.get(keyOf({ topic, partition })) ?? {}
+    const entry = found?.topicId === topicId(topic) ? found : null
+    const both = found === null ? seen : [...seen, found.sequence]
+    slots.set(keyOf({ topic, partition }), { topic, partition, commit, entry, seen: both })
   }
   return slots
 }

@@ -211,9 +211,7 @@ class RewindCall {
     const idOf = (topic: string) => ids.get(topic) ?? null
     const slots = await readSlots(this.#cluster, group, ledger, null, idOf, this.#waiting)
     const now = env.clock.now()
-    const seen = [...slots.values()].flatMap(({ commit, entry }) => {
-      return [commit?.sequence, entry?.sequence].filter(s => s !== null && s !== undefined)
-    })
+    const seen = [...slots.values()].flatMap(slot => slot.seen)
     this.#sequence = nextSequence(now, seen, chance(env.random))
     for (const part of open) {
       const { topicId, target, until, resume } = part.planned
