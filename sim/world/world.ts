@@ -42,6 +42,9 @@ export interface WorldOptions {
 /** More callbacks than this within a second of virtual time, on one node, are a loop without progress. */
 const hotEvents = 20_000
 
+/** How far a wall clock is from the true time, at most. */
+const mostOffsetMs = 1_740_000
+
 export class World {
   readonly clock: VirtualClock
   readonly random: SeededRandom
@@ -203,9 +206,14 @@ export class World {
     process.resume()
   }
 
-  /** The node's wall clock is set. */
+  /**
+   * The node's wall clock is set. No two are an hour apart: a broker takes no timestamps from further ahead
+   * (`message.timestamp.after.max.ms`), so that whoever writes them would write nothing.
+   */
   setClock(name: string, byMs: number): void {
-    this.#node(name).wallOffsetMs += byMs
+    const node = this.#node(name)
+    const to = node.wallOffsetMs + byMs
+    node.wallOffsetMs = Math.max(-mostOffsetMs, Math.min(mostOffsetMs, to))
   }
 
   /** Nothing gets from one to the other until `mend`. */
