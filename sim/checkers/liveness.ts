@@ -54,6 +54,10 @@ export class LivenessChecker implements Checker {
       case 'deliver':
         this.#members.get(event.member)?.at.set(event.tp, event.offset)
         return
+      case 'cut':
+        // What is gone nobody need see.
+        if (event.start > (this.#last.get(event.tp) ?? -1)) this.#last.delete(event.tp)
+        return
       case 'topic.deleted':
         this.#deleted.add(event.topic)
         for (const tp of this.#last.keys()) if (topicOf(tp) === event.topic) this.#last.delete(tp)
