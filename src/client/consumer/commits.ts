@@ -224,6 +224,7 @@ export class Commits {
       else if (!isAcked(slot)) sent.set(slot, wanted)
     }
     if (sent.size > 0) this.#send(sent, identity)
+    else this.#checkWaiters()
   }
 
   #flightEnds: (() => void)[] = []

@@ -71,10 +71,12 @@ export class LedRewinds {
   }
 
   move(partitions: readonly PlacedPartition[]): void {
-    const { assignment, rewinder } = this.#host
+    const { assignment, commits, rewinder } = this.#host
     const entries = new Map<Playhead, RewindEntry>()
     for (const placed of partitions) {
       const playhead = assignment.get(placed)
+      // While it closes: its commit would be let in, as one of the generation that began with the rewind.
+      if (playhead?.state === 'revoking') playhead.overtake()
       if (playhead === undefined || !canJump(playhead)) continue
       if (placed.rewind !== null && rewinder !== null) {
         entries.set(playhead, entryOf(placed))
@@ -89,6 +91,7 @@ export class LedRewinds {
       else rewinder.releaseInTurn(playhead)
     }
     rewinder?.take(entries)
+    commits.pump()
   }
 }
 

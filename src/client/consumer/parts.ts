@@ -2,6 +2,7 @@
  * The parts of a consumer, made and wired together: which part tells which of what. Each knows one thing, and nothing of
  * the others but what is said here.
  */
+import { assert } from '../../base/assert.ts'
 import { PlayheadError } from '../../base/error.ts'
 import { rewindableMark } from '../../protocol/embedded/rewind-envelope.ts'
 import type { LaneName } from '../../rpc/call.ts'
@@ -146,11 +147,13 @@ export class Parts<K, V> {
   }
 
   #ledRewinds(): LedRewinds {
+    const { commits } = this
+    assert(commits, 'who is in a group commits to it')
     return new LedRewinds({
       clock: this.cluster.env.clock,
       settings: this.settings,
       assignment: this.assignment,
-      commits: this.needCommits(),
+      commits,
       rewinder: this.rewinder
     })
   }

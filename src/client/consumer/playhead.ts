@@ -287,6 +287,12 @@ export class Playhead implements TopicPartition {
     this.#host.fetchingChanged(this)
   }
 
+  /** A rewind took effect while it is being given up: what it has processed and not committed is void. */
+  overtake(): void {
+    this.#void('rewind')
+    this.processed = this.processedLeaderEpoch = -1
+  }
+
   /** It is being given up, and that has waited long enough: what runs should end, and is still heard. */
   hurry(): void {
     this.#controller?.abort(new JumpedError(this, 'revoked'))
