@@ -42,7 +42,8 @@ export class LedRewinds {
       if (playhead === undefined) continue
       // Its commits say after which rewind they come, as on every protocol.
       const { lastRewindId: last, window, replayed } = placed
-      if (placed.rewind !== null) {
+      // Of a replay that is over there is nothing to be told: who owned it before was.
+      if (placed.rewind !== null && !replayed) {
         entries.set(playhead, entryOf(placed))
         continue
       }
