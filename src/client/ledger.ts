@@ -66,7 +66,13 @@ export async function readSlots(
   for (const outcome of [commits, entries]) if (outcome?.error) throw outcome.error
   const slots = new Map<string, Slots>()
   for (const { topic, partition } of partitions ?? []) {
-    slots.set(keyOf({ topic, partition }), { topic, partition, commit: null, entry: null, seen: [] })
+    slots.set(keyOf({ topic, partition }), {
+      topic,
+      partition,
+      commit: null,
+      entry: null,
+      seen: []
+    })
   }
   for (const { topic, partition, offset, metadata, error } of commits?.value ?? []) {
     if (error) throw error

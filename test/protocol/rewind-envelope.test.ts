@@ -129,8 +129,9 @@ test("the application's own metadata come back unchanged, whatever they are", ()
         sequence.map(s => `ph1;s=${s}|`)
       ),
       fc.option(topicId),
-      (last, from, application, id) => {
-        const mark = { sequence: last, from }
+      fc.option(fc.record({ until: offset, resume: offset }, { noNullPrototype: true })),
+      (last, from, application, id, window) => {
+        const mark = { sequence: last, from, ...(window && { window }) }
         const read = parseCommit(encodeCommit(mark, application, id ?? undefined))
         assert.deepEqual(read, { mark, application, topicId: id })
       }

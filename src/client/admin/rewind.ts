@@ -358,7 +358,8 @@ class RewindCall {
     const now = this.#cluster.env.clock.now()
     const commits = this.#open.map(({ planned, entry }) => {
       const { commit = null } = slots.get(keyOf(planned)) ?? {}
-      const mark = { sequence: entry.sequence, from: effective(commit, entry, now).from }
+      const { from, window } = effective(commit, entry, now)
+      const mark = { sequence: entry.sequence, from, ...(window === null ? {} : { window }) }
       const metadata = encodeCommit(mark, '', entry.topicId)
       return { ...place(planned), offset: entry.target, metadata }
     })

@@ -17,15 +17,13 @@
 import type { Timer } from '../../base/env.ts'
 import { PlayheadError } from '../../base/error.ts'
 import { few } from '../../base/printable.ts'
+import { effective, isNews, readCommit, readEntry, windowOf } from '../../group/ledger/position.ts'
 import {
-  effective,
-  isNews,
-  readCommit,
-  readEntry,
-  type Window,
-  windowOf
-} from '../../group/ledger/position.ts'
-import { endOf, noSequence, type RewindEntry } from '../../protocol/embedded/rewind-envelope.ts'
+  endOf,
+  noSequence,
+  type ReplayWindow,
+  type RewindEntry
+} from '../../protocol/embedded/rewind-envelope.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import { fetchOffsets } from '../../rpc/groups.ts'
 import { sleep } from '../../rpc/retry.ts'
@@ -72,7 +70,6 @@ export class Rewinder implements StartSeam {
   /** Starts from an entry that are found and not yet taken. */
   readonly #starts = new Map<Playhead, Move>()
   /** Bounded replays under way. */
-  readonly #windows = new Map<Playhead, Window>()
   readonly #doubts: Doubts
   readonly #herald: Herald
   readonly #closing = new AbortController()
@@ -105,7 +102,6 @@ export class Rewinder implements StartSeam {
     this.#timer?.cancel()
     this.#closing.abort(new PlayheadError('CLOSED', 'the consumer was closed'))
     this.#doubts.close()
-    this.#windows.clear()
   }
 
   /** Looks now instead of at the next tick. */
@@ -145,8 +141,9 @@ export class Rewinder implements StartSeam {
   }
 
   /** A partition in the middle of a bounded replay, which another began. */
-  bound(playhead: Playhead, window: Window): void {
-    this.#bound(playhead, window)
+  bound(playhead: Playhead, window: ReplayWindow): void {
+    playhead.mark = { ...playhead.mark, window }
+    playhead.limitTo(window.until)
   }
 
   // Starting
@@ -166,9 +163,10 @@ export class Rewinder implements StartSeam {
       const commit = inGroup ? readCommit(inGroup.offset, inGroup.metadata) : null
       const entry = inLedger ? readEntry(inLedger.offset, inLedger.metadata, topicId) : null
       const at = effective(commit, entry, now)
-      const mark = { sequence: at.sequence, from: at.from }
+      const { sequence, window } = at
+      const mark = { sequence, from: at.from, ...(window === null ? {} : { window }) }
       // Whoever seeks, leaves a replay; unless it is only now found that there is to be one.
-      if (at.window && (at.entry || !playhead.sought)) this.#bound(playhead, at.window)
+      if (window && (at.entry || !playhead.sought)) playhead.limitTo(window.until)
       if (at.offset === null) {
         playhead.mark = mark
         continue
@@ -310,11 +308,10 @@ export class Rewinder implements StartSeam {
   #jump(playhead: Playhead, entry: RewindEntry): Move {
     const { sequence, target } = entry
     const from = this.#standsAt(playhead)
-    this.#windows.delete(playhead)
     const window = windowOf(entry, from)
     const before = playhead.mark.sequence
     playhead.jump({ offset: target, mark: { sequence, from } }, 'rewind', 'held')
-    if (window) this.#bound(playhead, window)
+    if (window) this.bound(playhead, window)
     return { playhead, epoch: playhead.epoch, entry, from, before }
   }
 
@@ -438,27 +435,21 @@ export class Rewinder implements StartSeam {
 
   // Bounded replay
 
-  #bound(playhead: Playhead, window: Window): void {
-    this.#windows.set(playhead, window)
-    playhead.limitTo(window.until)
-  }
-
   /** A seek back that is not committed moves the owner, not the group: behind the replay it goes on where that is. */
   #resumeAtLeast({ playhead, entry, before }: Move): void {
-    const window = this.#windows.get(playhead)
+    const { mark } = playhead
+    const { window } = mark
     const { acked } = this.#host.commits.slot(playhead)
-    if (window === undefined || acked === null || playhead.mark.sequence !== entry.sequence) return
+    if (window === undefined || acked === null || mark.sequence !== entry.sequence) return
     if (acked.mark.sequence >= entry.sequence || acked.mark.sequence < before) return
     const resume = Math.max(window.resume, acked.offset)
-    this.#windows.set(playhead, { ...window, resume })
+    playhead.mark = { ...mark, window: { ...window, resume } }
   }
 
   /** Everything up to the limit is processed: the replay is over. */
   reached(playhead: Playhead): void {
-    const window = this.#windows.get(playhead)
+    const { sequence, from, window } = playhead.mark
     if (window === undefined || !canJump(playhead)) return
-    this.#windows.delete(playhead)
-    const { sequence, from } = playhead.mark
     const mark = { sequence: endOf(sequence), from }
     playhead.jump({ offset: window.resume, mark }, 'replay')
     const { epoch } = playhead

@@ -115,5 +115,7 @@ export function repaired(written: RewindEntry, commit: Commit | null): RewindEnt
 
 function standIn(entry: RewindEntry, commit: Commit, sequence: Sequence): RewindEntry {
   const target = commit.offset
-  return { ...entry, sequence, state: 'done', target, before: null, until: null, resume: null }
+  // A replay under way is told by its owner's commits, too.
+  const { until = null, resume = null } = commit.window ?? {}
+  return { ...entry, sequence, state: 'done', target, before: null, until, resume }
 }

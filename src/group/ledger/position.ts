@@ -11,6 +11,7 @@ import {
   noSequence,
   parseCommit,
   parseEntry,
+  type ReplayWindow,
   type RewindEntry,
   type Sequence
 } from '../../protocol/embedded/rewind-envelope.ts'
@@ -23,6 +24,8 @@ export interface Commit {
   readonly sequence: Sequence | null
   /** Where the owner stood when it took up that sequence. */
   readonly from: number | null
+  /** Of the bounded replay that it is in; null: in none, or its entry says so. */
+  readonly window: ReplayWindow | null
   /** The application's part of the metadata. */
   readonly application: string
 }
@@ -31,7 +34,8 @@ export interface Commit {
 export function readCommit(offset: number, metadata: string | null): Commit | null {
   if (offset < 0) return null
   const { mark, application } = parseCommit(metadata)
-  return { offset, sequence: mark?.sequence ?? null, from: mark?.from ?? null, application }
+  const { sequence = null, from = null, window = null } = mark ?? {}
+  return { offset, sequence, from, window, application }
 }
 
 /** The entry in an answer to OffsetFetch for the ledger; null: none, or one for another topic of that name. */
@@ -42,12 +46,6 @@ export function readEntry(
 ): RewindEntry | null {
   const entry = offset < 0 ? null : parseEntry(metadata ?? '', offset)
   return entry?.topicId === topicId ? entry : null
-}
-
-/** A bounded replay under way: at `until`, go on at `resume`. */
-export interface Window {
-  readonly until: number
-  readonly resume: number
 }
 
 /** Where a new owner starts, and what its commits carry. */
@@ -62,7 +60,7 @@ export interface Position {
   /** What the owner's commits carry from here on. */
   readonly sequence: Sequence
   readonly from: number | null
-  readonly window: Window | null
+  readonly window: ReplayWindow | null
   /** The entry behind it, when `because` is 'rewind'. */
   readonly entry: RewindEntry | null
 }
@@ -120,13 +118,14 @@ function fromCommit(
     return { offset: null, because: 'nothing', sequence, from: null, window: null, entry: null }
   }
   const because = commit.sequence === null && entry ? 'external' : 'commit'
-  const its = entry?.sequence === sequence ? windowOf(entry, commit.from) : null
+  const told = entry?.sequence === sequence ? windowOf(entry, commit.from) : null
+  const its = commit.window ?? told
   const window = its && behind(its, commit.offset)
   return { offset: commit.offset, because, sequence, from: commit.from, window, entry: null }
 }
 
 /** An owner that sought out of the replay has gone on from there: behind it the group is no lower. */
-function behind(window: Window, offset: number): Window {
+function behind(window: ReplayWindow, offset: number): ReplayWindow {
   return offset < window.until ? window : { ...window, resume: Math.max(window.resume, offset) }
 }
 
@@ -155,7 +154,7 @@ function isOverruled({ before, resume }: RewindEntry, commit: Commit | null): bo
 }
 
 /** The replay's window for an owner that stood at `from`: it never resumes before that. */
-export function windowOf(entry: RewindEntry, from: number | null): Window | null {
+export function windowOf(entry: RewindEntry, from: number | null): ReplayWindow | null {
   if (entry.until === null || entry.resume === null) return null
   return { until: entry.until, resume: Math.max(entry.resume, from ?? 0) }
 }

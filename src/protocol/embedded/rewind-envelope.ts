@@ -4,10 +4,13 @@
  *   the ledger, group `G.rewind`, written by callers only: an entry
  *     ph1;s=1764510212345k3f9;pending;t=<topic id>;c=1764510212345;x=86400;o=42;f=4711@0;u=50;r=4711;w=ops;m=bug 123
  *   the group `G`, written by owners only: a mark, then `|`, then the application's own metadata, unchanged
- *     ph1;s=1764510212345k3f9;f=4711;t=<topic id>|whatever the application wrote
+ *     ph1;s=1764510212345k3f9;f=4711;u=50;r=4711;t=<topic id>|whatever the application wrote
  *
  *   s sequence   t topic id     c created, ms   x lifetime, s   o target          f before: offset @ sequence (- : bare)
  *   u until      r resume       w who           m reason        f (in a mark) where the owner stood when it jumped
+ *
+ * A mark says until and resume, too: of two callers at once the later write may cover the entry of the one who won, and
+ * what is written in its place can only say what the group shows.
  *
  * Fields stand in this order and each but s, state, t, c, x and o may be absent. Reading is strict: what isn't
  * exactly this is no envelope, and is ignored (security.md S18). A later format has another first word.
@@ -65,12 +68,20 @@ export interface RewindEntry {
   readonly reason: string
 }
 
+/** A bounded replay under way: at `until`, go on at `resume`. */
+export interface ReplayWindow {
+  readonly until: number
+  readonly resume: number
+}
+
 /** What an owner writes with each commit. */
 export interface CommitMark {
   /** The last sequence applied to the partition. */
   readonly sequence: Sequence
   /** Where the owner stood when it jumped; null when nothing was applied, or it had no position. */
   readonly from: number | null
+  /** Of the bounded replay that it is in. */
+  readonly window?: ReplayWindow
 }
 
 /** A sequence greater than `seen`, and than the time. `tag`: 4 characters of 0-9a-z, by chance. */
@@ -182,8 +193,9 @@ export function checkEntry(entry: RewindEntry): void {
  */
 export function encodeCommit(mark: CommitMark, application = '', topicId = noTopicId): string {
   const from = mark.from === null ? '' : `;f=${mark.from}`
+  const window = mark.window ? `;u=${mark.window.until};r=${mark.window.resume}` : ''
   const topic = topicId === noTopicId ? '' : `;t=${topicId}`
-  const text = `ph1;s=${mark.sequence}${from}${topic}|${application}`
+  const text = `ph1;s=${mark.sequence}${from}${window}${topic}|${application}`
   if (text.length > maxMetadataUnits) {
     const room = maxMetadataUnits - (text.length - application.length)
     throw new PlayheadError(
@@ -195,7 +207,8 @@ export function encodeCommit(mark: CommitMark, application = '', topicId = noTop
 }
 
 const markPattern = new RegExp(
-  `^ph1;s=(${sequencePattern})(?:;f=(${offsetPattern}))?(?:;t=(${topicIdPattern}))?\\|`
+  `^ph1;s=(${sequencePattern})(?:;f=(${offsetPattern}))?` +
+    `(?:;u=(${offsetPattern});r=(${offsetPattern}))?(?:;t=(${topicIdPattern}))?\\|`
 )
 
 /** Splits the metadata of a commit. `mark` null: somebody else's commit, all of it is the application's. */
@@ -208,9 +221,13 @@ export function parseCommit(metadata: string | null): {
   const match = markPattern.exec(metadata ?? '')
   const foreign = { mark: null, application: metadata ?? '', topicId: null }
   if (!match) return foreign
-  const [whole, sequence = noSequence, from, topicId = null] = match
-  const mark = { sequence, from: from === undefined ? null : Number(from) }
-  if (mark.from !== null && !Number.isSafeInteger(mark.from)) return foreign
+  const [whole, sequence = noSequence, ...rest] = match
+  const topicId = rest.pop() ?? null
+  const numbers = rest.map(text => (text === undefined ? null : Number(text)))
+  if (!numbers.every(n => n === null || Number.isSafeInteger(n))) return foreign
+  const [from = null, until = null, resume = null] = numbers
+  const window = until === null || resume === null ? {} : { window: { until, resume } }
+  const mark = { sequence, from, ...window }
   return { mark, application: (metadata ?? '').slice(whole.length), topicId }
 }
 

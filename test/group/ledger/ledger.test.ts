@@ -52,6 +52,7 @@ const commitOf = (
   offset,
   sequence,
   from,
+  window: null,
   application: ''
 })
 
@@ -147,9 +148,32 @@ test('what is written is what is read, through the two slots', () => {
   assert.equal(readEntry(50, encodeEntry(entry), 'C'.repeat(22)), null)
   assert.equal(readEntry(-1, '', topicId), null)
   const metadata = encodeCommit({ sequence: ours, from: 9 }, 'mine')
-  const commit = { offset: 5, sequence: ours, from: 9, application: 'mine' }
+  const commit = { offset: 5, sequence: ours, from: 9, window: null, application: 'mine' }
   assert.deepEqual(readCommit(5, metadata), commit)
+  const window = { until: 20, resume: 30 }
+  const replaying = encodeCommit({ sequence: ours, from: 9, window }, 'mine')
+  assert.deepEqual(readCommit(5, replaying), { ...commit, window })
   assert.equal(readCommit(-1, ''), null)
+})
+
+test('a replay goes on where it was to, though another caller wrote over its entry', () => {
+  const window = { until: 60, resume: 100 }
+  const commit = { ...commitOf(52, ours, 100), window }
+  const overwritten = entryOf({ sequence: earlier, target: 7 })
+  const inLedger = repaired(overwritten, commit)
+  assert.deepEqual([inLedger?.sequence, inLedger?.until, inLedger?.resume], [ours, 60, 100])
+  for (const entry of [overwritten, inLedger, null]) {
+    const at = effective(commit, entry, now)
+    assert.deepEqual([at.offset, at.sequence, at.window], [52, ours, window])
+  }
+})
+
+test('a replay on top of a rewind back that nobody had taken up goes on where that leads', () => {
+  const entry = entryOf({ target: 0, until: 1, resume: 40, before: { offset: 100, sequence: '0' } })
+  const late = effective(commitOf(110, '0'), entry, now)
+  assert.deepEqual([late.offset, late.window], [0, { until: 1, resume: 40 }])
+  const since = effective(commitOf(110, earlier), { ...entry, sequence: ours }, now)
+  assert.deepEqual(since.window, { until: 1, resume: 110 })
 })
 
 const known: Known = {

@@ -18,17 +18,12 @@ import {
   repaired,
   type Standing
 } from '../../../src/group/ledger/caller.ts'
-import {
-  type Commit,
-  effective,
-  isNews,
-  type Window,
-  windowOf
-} from '../../../src/group/ledger/position.ts'
+import { type Commit, effective, isNews, windowOf } from '../../../src/group/ledger/position.ts'
 import {
   endOf,
   nextSequence,
   noSequence,
+  type ReplayWindow,
   type RewindEntry,
   type Sequence
 } from '../../../src/protocol/embedded/rewind-envelope.ts'
@@ -41,7 +36,7 @@ interface OwnerState {
   sequence: Sequence
   position: number
   from: number | null
-  window: Window | null
+  window: ReplayWindow | null
   acknowledged: Commit | null
 }
 
@@ -88,8 +83,8 @@ class Partition {
   commit(mode: Mode): void {
     const { owner } = this
     if (!owner) return
-    const { position: offset, sequence, from } = owner
-    const commit = { offset, sequence, from, application: '' }
+    const { position: offset, sequence, from, window } = owner
+    const commit = { offset, sequence, from, window, application: '' }
     if (mode === 'late') this.late.push(commit)
     else this.group = owner.acknowledged = commit
   }
