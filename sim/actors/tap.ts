@@ -38,6 +38,8 @@ export class Tap {
   readonly #world: World
   /** What the coordinator last told each member to own, per group. */
   readonly #told = new Map<string, Map<string, readonly string[]>>()
+  /** By group and member: what its last registration keeps. */
+  readonly #kept = new Map<string, readonly string[]>()
   readonly #topicNames = new Map<string, string>()
   /** What is known of each partition's newest rewind by a controller. */
   readonly #rewinds = new Map<string, string>()
@@ -74,8 +76,9 @@ export class Tap {
       )
     } else if (api === ControllerHeartbeat) {
       const { errorCode } = reply as ResponseWritten<typeof ControllerHeartbeat>
+      const { maxWaitMs: everyMs } = request as RequestRead<typeof ControllerHeartbeat>
       if (lively.includes(errorCode))
-        this.#world.saw(process, { k: 'heartbeat', member: context.clientId })
+        this.#world.saw(process, { k: 'heartbeat', member: context.clientId, everyMs })
     } else if (api === RegisterConsumer) {
       this.#registered(
         process,
@@ -163,8 +166,11 @@ export class Tap {
 
   #yields(process: Process, groupId: string, keeps: readonly Tp[], context: Context): void {
     const member = context.clientId
-    const told = this.#told.get(groupId)?.get(member) ?? []
-    const tps = told.filter(tp => !keeps.includes(tp))
+    // What it kept before may have been asked back since.
+    const key = `${groupId} ${member}`
+    const had = [...(this.#told.get(groupId)?.get(member) ?? []), ...(this.#kept.get(key) ?? [])]
+    this.#kept.set(key, keeps)
+    const tps = [...new Set(had)].filter(tp => !keeps.includes(tp))
     if (tps.length > 0) this.#world.saw(process, { k: 'yielded', member, tps })
   }
 

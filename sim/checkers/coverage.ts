@@ -47,6 +47,8 @@ export class CoverageChecker implements Checker {
         return
       }
       case 'ledger':
+        // Behind a replay it goes on where the group was when that was planned.
+        if (event.window !== undefined) this.#begun(event.group, event.tp, event.window.resume)
         // An owner may stand anywhere when it takes it up.
         return this.#excuseSkip(event.group, event.tp, event.target)
       case 'commit.applied': {

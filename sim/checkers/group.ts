@@ -13,6 +13,9 @@ interface Member {
   readonly owned: Set<Tp>
   /** Highest offset delivered, and handled, per partition. */
   readonly delivered: Map<Tp, number>
+  /** When the last heartbeat was answered. */
+  answeredAt: number
+  /** And the last one in time: one that was long on its way was given up by then, and its answer goes unheard. */
   heardAt: number
 }
 
@@ -34,6 +37,7 @@ export class GroupChecker implements Checker {
           inc: event.inc,
           owned: new Set(),
           delivered: new Map(),
+          answeredAt: event.t,
           heardAt: event.t
         })
         return
@@ -68,9 +72,13 @@ export class GroupChecker implements Checker {
     }
   }
 
-  #heard(event: Of<'heartbeat'>): void {
+  #heard(event: Of<'heartbeat'> & Happened): void {
     const member = this.#members.get(event.member)
-    if (member !== undefined) member.heardAt = event.t
+    if (member === undefined) return
+    const { everyMs = 1_000 } = event
+    const givenUpMs = everyMs + Math.max(1_000, member.sessionMs / 3)
+    if (event.t - member.answeredAt < givenUpMs) member.heardAt = event.t
+    member.answeredAt = event.t
   }
 
   /** Two members may only hold one partition while one of them is out of touch: it has been expelled, and not heard of it. */
@@ -100,7 +108,7 @@ export class GroupChecker implements Checker {
   #deliver(event: Of<'deliver'>): void {
     const member = this.#members.get(event.member)
     if (member === undefined) return
-    const silentMs = event.t - member.heardAt
+    const silentMs = event.t - member.answeredAt
     if (silentMs > member.sessionMs + 1) {
       const since = `${Math.round(silentMs)} ms after its last heartbeat's answer`
       throw new Violation('G12', `${event.member} got ${event.tp}@${event.offset} ${since}`, event)

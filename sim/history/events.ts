@@ -195,6 +195,8 @@ export type Happening =
       readonly epoch?: number
       /** It came anew: epochs begin again. */
       readonly joins?: boolean
+      /** How long it waits for news at most; default 1,000. */
+      readonly everyMs?: number
     }
   | { readonly k: 'fault'; readonly what: string; readonly on: boolean }
   | { readonly k: 'healed' }
