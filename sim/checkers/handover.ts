@@ -21,6 +21,8 @@ interface Stream {
   id: RewindId | undefined
   /** The first and the last that were delivered since. */
   first: number
+  /** Which event delivered the first. */
+  since: number
   delivered: number
   handled: number
   /** Where a seek led, until something is delivered; -1: no seek. */
@@ -223,6 +225,7 @@ export class HandoverChecker implements Checker {
       if (rewindId.endsWith('.')) this.#resumes(event, member, stream)
       stream.id = rewindId
       stream.first = offset
+      stream.since = event.i
       stream.handled = offset - 1
     }
     stream.delivered = offset
@@ -311,6 +314,8 @@ export class HandoverChecker implements Checker {
     // The acknowledgement of a rewind; whoever sought meanwhile got something from elsewhere before.
     if (this.#targets.get(`${event.group} ${tp}`)?.get(rewindId ?? '') === offset) return
     if (stream === undefined) return
+    // It was at the coordinator already when its sender went elsewhere.
+    if ((this.#trying.get(event.commit ?? -1) ?? Infinity) < stream.since) return
     const handled = member?.handled.get(`${tp} ${rewindId}`) ?? -1
     const sought = handled >= 0 && stream.first < 0 && stream.sought === offset
     if (!sought && (stream.id !== rewindId || stream.first < 0)) return
@@ -375,6 +380,7 @@ export class HandoverChecker implements Checker {
 const nothing: Stream = {
   id: undefined,
   first: -1,
+  since: -1,
   delivered: -1,
   handled: -1,
   sought: -1,
