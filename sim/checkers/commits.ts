@@ -45,6 +45,8 @@ export class CommitChecker implements Checker {
   readonly #targets = new Map<string, Map<RewindId, number>>()
   /** Who sought in a partition, and so may commit less: one that was expelled and has not heard of it seeks, too. */
   readonly #sought = new Map<string, Set<string>>()
+  /** By transaction, until it ends: what its offsets are of. */
+  readonly #inTransaction = new Map<string, readonly string[]>()
   /** Commits under way; when the broker ends they may have been applied. */
   readonly #trying = new Map<number, string>()
 
@@ -83,6 +85,16 @@ export class CommitChecker implements Checker {
         return
       case 'commit.applied':
         return this.#applied(event)
+      case 'tx.offsets': {
+        const { group } = this.#members.get(event.member) ?? {}
+        this.#inTransaction.set(
+          event.tx,
+          Object.keys(event.at).map(tp => `${group} ${tp}`)
+        )
+        return
+      }
+      case 'tx':
+        return this.#ofTransaction(event)
       case 'commit.try':
         this.#trying.set(event.commit, event.node)
         return
@@ -173,6 +185,15 @@ export class CommitChecker implements Checker {
     }
     slot.member = member
     slot.staleSince = undefined
+  }
+
+  /** What it commits comes after any late commit that there was, unless nobody knows whether it did. */
+  #ofTransaction({ tx, end }: Of<'tx'>): void {
+    for (const key of this.#inTransaction.get(tx) ?? []) {
+      const slot = this.#slots.get(key)
+      if (slot !== undefined && end !== 'aborted') slot.staleSince = undefined
+    }
+    this.#inTransaction.delete(tx)
   }
 
   #ended(node: string): void {
