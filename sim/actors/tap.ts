@@ -13,6 +13,7 @@ import { Heartbeat } from '../../src/protocol/api/heartbeat.ts'
 import { JoinGroup } from '../../src/protocol/api/join-group.ts'
 import { LeaveGroup } from '../../src/protocol/api/leave-group.ts'
 import { OffsetCommit } from '../../src/protocol/api/offset-commit.ts'
+import { OffsetFetch } from '../../src/protocol/api/offset-fetch.ts'
 import { RegisterConsumer } from '../../src/protocol/api/register-consumer.ts'
 import { SyncGroup } from '../../src/protocol/api/sync-group.ts'
 import { UnregisterConsumer } from '../../src/protocol/api/unregister-consumer.ts'
@@ -38,6 +39,8 @@ export class Tap {
   readonly #world: World
   /** What the coordinator last told each member to own, per group. */
   readonly #told = new Map<string, Map<string, readonly string[]>>()
+  /** By ledger and partition: the entry seen last. */
+  readonly #entries = new Map<string, string | null>()
   /** By group and member: what its last registration keeps. */
   readonly #kept = new Map<string, readonly string[]>()
   readonly #topicNames = new Map<string, string>()
@@ -86,6 +89,8 @@ export class Tap {
         reply as ResponseWritten<typeof RegisterConsumer>,
         context
       )
+    } else if (api === OffsetFetch) {
+      this.#read(process, reply as ResponseWritten<typeof OffsetFetch>, context)
     } else if (api === Heartbeat || api === JoinGroup || api === SyncGroup) {
       const { errorCode } = reply as ResponseWritten<typeof Heartbeat>
       if (api === SyncGroup && errorCode === 0) {
@@ -268,19 +273,7 @@ export class Tap {
   ): void {
     const { committedOffset: offset, committedMetadata: metadata } = asked
     if (groupId.endsWith(ledgerSuffix)) {
-      const entry = parseEntry(metadata ?? '', offset)
-      if (entry === null) return
-      const group = groupId.slice(0, -ledgerSuffix.length)
-      const { sequence: id, target, state, until, resume } = entry
-      return this.#world.saw(process, {
-        k: 'ledger',
-        group,
-        tp,
-        id,
-        target,
-        state,
-        ...(until !== null && resume !== null && { window: { until, resume } })
-      })
+      return this.#entry(process, groupId, tp, offset, metadata)
     }
     this.#world.saw(process, {
       k: 'commit.applied',
@@ -292,6 +285,37 @@ export class Tap {
       connection: connection.id,
       commit
     })
+  }
+
+  /** Written, or told: what was written and not answered, as the broker ended, is seen when somebody reads it. */
+  #entry(process: Process, ledger: string, tp: Tp, offset: number, metadata: string | null): void {
+    const entry = parseEntry(metadata ?? '', offset)
+    const key = `${ledger} ${tp}`
+    if (entry === null || this.#entries.get(key) === metadata) return
+    this.#entries.set(key, metadata)
+    const group = ledger.slice(0, -ledgerSuffix.length)
+    const { sequence: id, target, state, until, resume } = entry
+    this.#world.saw(process, {
+      k: 'ledger',
+      group,
+      tp,
+      id,
+      target,
+      state,
+      ...(until !== null && resume !== null && { window: { until, resume } })
+    })
+  }
+
+  #read(process: Process, { groups }: ResponseWritten<typeof OffsetFetch>, context: Context): void {
+    for (const { groupId, topics } of groups ?? []) {
+      if (!groupId.endsWith(ledgerSuffix)) continue
+      for (const { name, topicId, partitions } of topics) {
+        for (const { partitionIndex, committedOffset: offset, metadata } of partitions) {
+          const tp = `${name || this.#nameOf(topicId ?? '', context)}:${partitionIndex}`
+          this.#entry(process, groupId, tp, offset, metadata)
+        }
+      }
+    }
   }
 
   #heartbeat(
