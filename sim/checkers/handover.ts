@@ -72,6 +72,7 @@ export class HandoverChecker implements Checker {
   readonly #inTransactions = new Set<string>()
   /** Behind which replays somebody has gone on. */
   readonly #resumed = new Set<string>()
+  readonly #deleted = new Set<string>()
   readonly #gaps = new Gaps()
 
   on(event: Happened): void {
@@ -98,6 +99,9 @@ export class HandoverChecker implements Checker {
             this.#drained(event, tp)
         }
         this.#members.delete(event.member)
+        return
+      case 'topic.deleted':
+        this.#deleted.add(event.topic)
         return
       case 'applied':
         return this.#moved(event, event.id)
@@ -351,6 +355,7 @@ export class HandoverChecker implements Checker {
     const group = this.#members.get(name)?.group
     const stream = this.#stream(name, tp)
     if (stream?.id === undefined || stream.first < 0) return
+    if (this.#deleted.has(tp.slice(0, tp.lastIndexOf(':')))) return
     const key = `${group} ${tp}`
     // A rewind that it was in the middle of made void what it had.
     if ((this.#asked.get(key) ?? '') > stream.id) return
