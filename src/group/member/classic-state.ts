@@ -173,8 +173,8 @@ export type Fact =
   | { readonly is: 'synced'; readonly target: Leases; readonly at: number }
   /** The coordinator knows this member: as of a request that was sent at `sentAt`. */
   | { readonly is: 'good'; readonly sentAt: number }
-  /** The group is as this member knows it: nobody waits for it; or the coordinator waits for it, until `giveUpBy`. */
-  | { readonly is: 'waitedFor'; readonly giveUpBy: number }
+  /** The coordinator waits for this member, at the earliest since then; null: it does not. */
+  | { readonly is: 'waitedFor'; readonly since: number | null }
   | { readonly is: 'beatSoon'; readonly at: number }
   | { readonly is: 'granted'; readonly leases: Leases }
   | { readonly is: 'recalled'; readonly leases: Leases }
@@ -281,7 +281,7 @@ function applied(member: ClassicMember, fact: Fact): ClassicMember {
       const beatEveryMs = isCooperative(member) ? soonMs : member.config.heartbeatIntervalMs
       const beatAt = Math.min(member.beatAt, fact.at + beatEveryMs)
       const last = { leases: fact.target, generation: member.epoch }
-      return { ...synced, phase: 'member', beatAt, beatEveryMs, last }
+      return { ...synced, phase: 'member', beatAt, beatEveryMs, giveUpBy: never, last }
     }
     case 'good':
       return { ...member, lastGoodAt: Math.max(member.lastGoodAt, fact.sentAt), failures: 0 }
@@ -311,8 +311,12 @@ type LeaseFact = Extract<Fact, { readonly is: 'granted' | 'recalled' | 'released
 function appliedToLeases(member: ClassicMember, fact: LeaseFact | LineFact): ClassicMember {
   const { owned, recalled } = member
   switch (fact.is) {
-    case 'waitedFor':
-      return { ...member, giveUpBy: fact.giveUpBy }
+    case 'waitedFor': {
+      const { giveUpBy, config } = member
+      if (fact.since === null || owned.size === 0) return { ...member, giveUpBy: never }
+      const by = fact.since + config.rebalanceTimeoutMs
+      return { ...member, giveUpBy: Math.min(giveUpBy, by) }
+    }
     case 'granted':
       return { ...member, owned: new Map([...owned, ...fact.leases]) }
     case 'recalled':

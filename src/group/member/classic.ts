@@ -200,6 +200,8 @@ class Turn implements Decision<Fact, ClassicRequest> {
       at: this.now
     })
     this.fact({ is: 'good', sentAt })
+    // For the SyncGroup as long: since after the last heartbeat that was told the round was on.
+    this.fact({ is: 'waitedFor', since: this.member.lastGoodAt })
   }
 
   private counted(counted: Counted | null): void {
@@ -242,7 +244,7 @@ class Turn implements Decision<Fact, ClassicRequest> {
     this.fact({ is: 'beatFree' })
     switch (code) {
       case KafkaError.NONE:
-        this.fact({ is: 'waitedFor', giveUpBy: Infinity })
+        if (this.member.phase === 'member') this.fact({ is: 'waitedFor', since: null })
         return this.fact({ is: 'good', sentAt: beat.at })
       case KafkaError.REBALANCE_IN_PROGRESS:
         return this.mustRejoin(beat.at)
@@ -310,11 +312,10 @@ class Turn implements Decision<Fact, ClassicRequest> {
 
   /** The round began after the heartbeat before this one was sent. */
   private mustRejoin(sentAt: number): void {
-    const { lastGoodAt, giveUpBy, config } = this.member
+    const { lastGoodAt: since } = this.member
     this.fact({ is: 'good', sentAt })
     if (this.member.phase !== 'member') return
-    const by = Math.min(giveUpBy, lastGoodAt + config.rebalanceTimeoutMs)
-    this.fact({ is: 'waitedFor', giveUpBy: by })
+    this.fact({ is: 'waitedFor', since })
     this.rebalance()
   }
 
