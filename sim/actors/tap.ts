@@ -391,7 +391,11 @@ export function putTap(process: Process, tap: Tap): void {
       seen.committing(its, asked, done, context).catch(() => {})
     } else if (reply instanceof Promise) {
       reply.then(
-        value => seen.answered(its, handler.api, request, value, context),
+        value => {
+          // What it waited for may have made a rewind take place.
+          if (typeof groupId === 'string') seen.rewinds(its, groupId, context)
+          seen.answered(its, handler.api, request, value, context)
+        },
         () => {}
       )
     } else seen.answered(its, handler.api, request, reply, context)
