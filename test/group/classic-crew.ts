@@ -101,9 +101,9 @@ export class Crew {
     for (const action of actions) this.#do(hand, action)
   }
 
-  /** The first request that is under way reaches the coordinator. */
-  arrive(hand: Hand): void {
-    const exchange = hand.exchanges.find(({ arrived }) => !arrived)
+  /** The first request that is under way reaches the coordinator, but none of `stuck`. */
+  arrive(hand: Hand, stuck?: ClassicRequest['kind']): void {
+    const exchange = hand.exchanges.find(({ arrived, to }) => !arrived && to !== stuck)
     if (exchange === undefined) return
     exchange.arrived = true
     this.#handle(hand, exchange)
@@ -195,7 +195,7 @@ export class Crew {
   // The rest
 
   #wakeAt(hand: Hand): number {
-    return hand.alive ? hand.member.wakeAt : Infinity
+    return hand.alive ? Math.min(hand.member.wakeAt, hand.member.giveUpBy) : Infinity
   }
 
   #counts(): ReadonlyMap<string, number> {

@@ -222,3 +222,28 @@ test('new partitions make the leader rebalance, and only the leader', () => {
     7
   )
 })
+
+test('who is waited for with what does not get there is out before the others get what it has', () => {
+  for (const stuck of ['join', 'sync'] as const) {
+    for (const first of [0, 1]) {
+      const crew = crewOf(2, 4)
+      const [late, other] = crew.hands
+      assert(late && other)
+      // The other begins the round, or the late one does, and then the other.
+      for (const hand of first === 0 ? [late, other] : [other]) {
+        crew.tell(hand, { on: 'subscribed', subscription: hand.member.subscription })
+      }
+      crew.pass(10)
+      // Its heartbeats get there, and are answered, all the while.
+      for (let passed = 0; passed < 2 * rebalanceTimeoutMs && holds(late) > 0; passed += 10) {
+        for (const hand of crew.hands) {
+          crew.arrive(hand, hand === late ? stuck : undefined)
+          crew.answer(hand)
+        }
+        crew.pass(10)
+      }
+      assert.equal(holds(late), 0, `${stuck}: nothing is left to it`)
+      assert(crew.stage.state.members.has(late.member.memberId), `${stuck}: it is still a member`)
+    }
+  }
+})

@@ -140,6 +140,10 @@ export interface ClassicMember extends MemberView {
   readonly beatEveryMs: number
   /** What was said when it joined is no longer so: it joins again. */
   readonly joinsAgain: boolean
+  /** The round that it has heard of may end without it then; Infinity: it has heard of none. */
+  readonly joinBy: number
+  /** The generation that it joined may go on without it then, unless its SyncGroup gets there. */
+  readonly syncBy: number
 }
 
 export type Fact =
@@ -162,6 +166,7 @@ export type Fact =
       readonly assignor: string
       readonly leads: readonly JoinedMember[] | null
       readonly skipsAssignment: boolean
+      readonly sentAt: number
       readonly at: number
     }
   | {
@@ -173,7 +178,7 @@ export type Fact =
   | { readonly is: 'synced'; readonly target: Leases; readonly at: number }
   /** The coordinator knows this member: as of a request that was sent at `sentAt`. */
   | { readonly is: 'good'; readonly sentAt: number }
-  /** The coordinator waits for this member, at the earliest since then; null: it does not. */
+  /** The coordinator waits for this member to join, at the earliest since then; null: it does not. */
   | { readonly is: 'waitedFor'; readonly since: number | null }
   | { readonly is: 'beatSoon'; readonly at: number }
   | { readonly is: 'granted'; readonly leases: Leases }
@@ -205,7 +210,8 @@ const outside = {
   plan: null,
   assignor: null,
   joinsAgain: false,
-  giveUpBy: never,
+  joinBy: never,
+  syncBy: never,
   lineAt: never,
   beatAt: never
 } as const
@@ -225,6 +231,7 @@ export function classicMember(
     beat: null,
     beatEveryMs: config.heartbeatIntervalMs,
     wakeAt: never,
+    giveUpBy: never,
     lastGoodAt: -Infinity,
     failures: 0
   }
@@ -237,9 +244,11 @@ export function isCooperative({ config }: ClassicMember): boolean {
 
 export function apply(member: ClassicMember, fact: Fact): ClassicMember {
   const next = applied(member, fact)
-  const { line, beat, lineAt, beatAt } = next
+  const { line, beat, lineAt, beatAt, phase, owned, joinBy, syncBy } = next
   const wakeAt = Math.min(line === null ? lineAt : never, beat === null ? beatAt : never)
-  return { ...next, wakeAt }
+  // Once there is a new round nobody waits for what belongs to the one before.
+  const waitedUntil = phase === 'syncing' && joinBy === never ? syncBy : joinBy
+  return { ...next, wakeAt, giveUpBy: owned.size === 0 ? never : waitedUntil }
 }
 
 function applied(member: ClassicMember, fact: Fact): ClassicMember {
@@ -252,8 +261,6 @@ function applied(member: ClassicMember, fact: Fact): ClassicMember {
         leads: null,
         plan: null,
         joinsAgain: false,
-        // Who joins with what it has, on a connection of its own, cannot know that the request got there.
-        giveUpBy: member.owned.size === 0 ? never : member.giveUpBy,
         lineAt: fact.at
       }
     case 'expelled': {
@@ -265,12 +272,13 @@ function applied(member: ClassicMember, fact: Fact): ClassicMember {
       return { ...member, memberId: fact.memberId }
     case 'joined': {
       const { memberId, generation: epoch, assignor, leads, skipsAssignment, at } = fact
-      const { heartbeatIntervalMs } = member.config
+      const { heartbeatIntervalMs, rebalanceTimeoutMs } = member.config
       // The coordinator counts from its answer on; a heartbeat that waits is about the generation before.
       const beatAt = member.epoch === -1 ? at + heartbeatIntervalMs : member.beatAt
       const joined = { memberId, epoch, assignor, leads, skipsAssignment, lineAt: at, beatAt }
-      const giveUpBy = never
-      return { ...member, ...joined, phase: 'syncing', giveUpBy, failures: 0 }
+      // For the SyncGroup it waits as long: since after the last that was told the round was on.
+      const syncBy = Math.max(member.lastGoodAt, fact.sentAt) + rebalanceTimeoutMs
+      return { ...member, ...joined, phase: 'syncing', joinBy: never, syncBy, failures: 0 }
     }
     case 'planned': {
       const { counted, assignments, at } = fact
@@ -281,7 +289,7 @@ function applied(member: ClassicMember, fact: Fact): ClassicMember {
       const beatEveryMs = isCooperative(member) ? soonMs : member.config.heartbeatIntervalMs
       const beatAt = Math.min(member.beatAt, fact.at + beatEveryMs)
       const last = { leases: fact.target, generation: member.epoch }
-      return { ...synced, phase: 'member', beatAt, beatEveryMs, giveUpBy: never, last }
+      return { ...synced, phase: 'member', beatAt, beatEveryMs, last }
     }
     case 'good':
       return { ...member, lastGoodAt: Math.max(member.lastGoodAt, fact.sentAt), failures: 0 }
@@ -312,10 +320,9 @@ function appliedToLeases(member: ClassicMember, fact: LeaseFact | LineFact): Cla
   const { owned, recalled } = member
   switch (fact.is) {
     case 'waitedFor': {
-      const { giveUpBy, config } = member
-      if (fact.since === null || owned.size === 0) return { ...member, giveUpBy: never }
-      const by = fact.since + config.rebalanceTimeoutMs
-      return { ...member, giveUpBy: Math.min(giveUpBy, by) }
+      if (fact.since === null) return { ...member, joinBy: never }
+      const by = fact.since + member.config.rebalanceTimeoutMs
+      return { ...member, joinBy: Math.min(member.joinBy, by) }
     }
     case 'granted':
       return { ...member, owned: new Map([...owned, ...fact.leases]) }

@@ -197,11 +197,10 @@ class Turn implements Decision<Fact, ClassicRequest> {
       assignor: strategy.name,
       leads: leader === memberId ? members : null,
       skipsAssignment: skipAssignment,
+      sentAt,
       at: this.now
     })
     this.fact({ is: 'good', sentAt })
-    // For the SyncGroup as long: since after the last heartbeat that was told the round was on.
-    this.fact({ is: 'waitedFor', since: this.member.lastGoodAt })
   }
 
   private counted(counted: Counted | null): void {
@@ -223,8 +222,9 @@ class Turn implements Decision<Fact, ClassicRequest> {
     const flight = this.lineEnded('sync')
     if (flight === undefined) return
     if (answer === null) return this.lineFailed()
-    if (answer.errorCode === KafkaError.REBALANCE_IN_PROGRESS) return this.join()
-    if (answer.errorCode !== KafkaError.NONE) return this.refused(answer.errorCode)
+    const { errorCode } = answer
+    if (errorCode === KafkaError.REBALANCE_IN_PROGRESS) return this.mustRejoin()
+    if (errorCode !== KafkaError.NONE) return this.refused(errorCode)
     try {
       this.fact({ is: 'synced', target: leasesIn(answer.assignment), at: this.now })
     } catch (error) {
@@ -244,7 +244,7 @@ class Turn implements Decision<Fact, ClassicRequest> {
     this.fact({ is: 'beatFree' })
     switch (code) {
       case KafkaError.NONE:
-        if (this.member.phase === 'member') this.fact({ is: 'waitedFor', since: null })
+        this.fact({ is: 'waitedFor', since: null })
         return this.fact({ is: 'good', sentAt: beat.at })
       case KafkaError.REBALANCE_IN_PROGRESS:
         return this.mustRejoin(beat.at)
@@ -310,13 +310,14 @@ class Turn implements Decision<Fact, ClassicRequest> {
 
   // Rebalances
 
-  /** The round began after the heartbeat before this one was sent. */
-  private mustRejoin(sentAt: number): void {
-    const { lastGoodAt: since } = this.member
+  /** The round began after what was sent before this and was answered without news of it. */
+  private mustRejoin(sentAt = -Infinity): void {
+    const { lastGoodAt: since, phase, line } = this.member
     this.fact({ is: 'good', sentAt })
-    if (this.member.phase !== 'member') return
+    // Who joins of its own accord may be waited for, too: its JoinGroup, on another connection, may never get there.
     this.fact({ is: 'waitedFor', since })
-    this.rebalance()
+    // The answer to a SyncGroup under way says the same.
+    if (phase !== 'joining' && line === null) this.rebalance()
   }
 
   /** JoinGroup, now. */
