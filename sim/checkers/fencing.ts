@@ -52,7 +52,8 @@ export class FencingChecker implements Checker {
     const key = `${group} ${memberId}`
     const known = this.#members.get(key)
     if (known === undefined || joins) {
-      this.#members.set(key, { epoch, member, since: none })
+      // A join that comes twice, or late, takes nothing from a member that is there.
+      this.#members.set(key, { epoch, member, since: known?.since ?? none })
       return
     }
     if (epoch < known.epoch) {
