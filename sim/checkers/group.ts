@@ -75,6 +75,11 @@ export class GroupChecker implements Checker {
   #heard(event: Of<'heartbeat'> & Happened): void {
     const member = this.#members.get(event.member)
     if (member === undefined) return
+    // A join of before that comes late: it says that the member has nothing, and its answer goes unheard.
+    if (event.joins === true && member.owned.size > 0) {
+      member.heardAt = -Infinity
+      return
+    }
     const { everyMs = 1_000 } = event
     const givenUpMs = everyMs + Math.max(1_000, member.sessionMs / 3)
     if (event.t - member.answeredAt < givenUpMs) member.heardAt = event.t
