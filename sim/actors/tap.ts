@@ -106,8 +106,9 @@ export class Tap {
         )
         return
       }
-      // A classic member hears of a rebalance in this way.
-      if (errorCode === 0 || errorCode === KafkaError.REBALANCE_IN_PROGRESS)
+      // A classic member hears of a rebalance in this way; a SyncGroup that is told so keeps no session alive.
+      const ofRound = api === Heartbeat && errorCode === KafkaError.REBALANCE_IN_PROGRESS
+      if (errorCode === 0 || ofRound)
         this.#world.saw(process, { k: 'heartbeat', member: context.clientId })
     }
   }
