@@ -67,6 +67,8 @@ export interface CommitSlot {
   wanted: Candidate | null
   /** The last that the coordinator acknowledged to this playhead, whatever its epoch. */
   acked: Candidate | null
+  /** What was sent last, since the group was read: whoever sent it had processed that, whatever became of the commit. */
+  sent: Candidate | null
   /** Which connection acknowledged it. */
   connection: number
   /** The group may hold something else than `acked`. */
@@ -99,7 +101,7 @@ export class Commits {
   slot(playhead: Playhead): CommitSlot {
     let slot = this.#slots.get(playhead)
     if (slot === undefined) {
-      slot = { playhead, wanted: null, acked: null, connection: -1, uncertain: false }
+      slot = { playhead, wanted: null, acked: null, sent: null, connection: -1, uncertain: false }
       this.#slots.set(playhead, slot)
     }
     return slot
@@ -107,7 +109,9 @@ export class Commits {
 
   /** The group had this when the partition was assigned. */
   found(playhead: Playhead, committed: Committed): void {
-    this.slot(playhead).acked = { ...committed, epoch: playhead.epoch }
+    const slot = this.slot(playhead)
+    slot.acked = { ...committed, epoch: playhead.epoch }
+    slot.sent = null
   }
 
   /** Partitions whose committed offset may not be what was acknowledged. */
@@ -236,6 +240,7 @@ export class Commits {
   #send(sent: ReadonlyMap<CommitSlot, Candidate>, identity: CommitIdentity): void {
     const { rpc, group, lane } = this.#host
     this.#inFlight = { sent }
+    for (const [slot, candidate] of sent) slot.sent = candidate
     const call = rpc.send(OffsetCommit, this.#request(sent, identity), {
       to: { group },
       lane,

@@ -319,10 +319,11 @@ export class Rewinder implements StartSeam {
   #standsAt(playhead: Playhead): number | null {
     const { processed, position, mark } = playhead
     if (processed >= 0) return processed
-    const { acked } = this.#host.commits.slot(playhead)
+    const { acked, sent } = this.#host.commits.slot(playhead)
+    const told = sent ?? acked
     // From before a rewind that is being carried out: its target is where the group stands.
-    const counts = acked !== null && acked.mark.sequence >= mark.sequence
-    const offset = counts ? acked.offset : position
+    const counts = told !== null && told.mark.sequence >= mark.sequence
+    const offset = counts ? told.offset : position
     return offset < 0 ? null : offset
   }
 
@@ -439,10 +440,11 @@ export class Rewinder implements StartSeam {
   #resumeAtLeast({ playhead, entry, before }: Move): void {
     const { mark } = playhead
     const { window } = mark
-    const { acked } = this.#host.commits.slot(playhead)
-    if (window === undefined || acked === null || mark.sequence !== entry.sequence) return
-    if (acked.mark.sequence >= entry.sequence || acked.mark.sequence < before) return
-    const resume = Math.max(window.resume, acked.offset)
+    const { acked, sent } = this.#host.commits.slot(playhead)
+    const told = sent ?? acked
+    if (window === undefined || told === null || mark.sequence !== entry.sequence) return
+    if (told.mark.sequence >= entry.sequence || told.mark.sequence < before) return
+    const resume = Math.max(window.resume, told.offset)
     playhead.mark = { ...mark, window: { ...window, resume } }
   }
 

@@ -10,8 +10,12 @@ export type HeartbeatAnswer = Pick<
   'errorCode' | 'errorMessage' | 'memberEpoch' | 'heartbeatIntervalMs' | 'assignment'
 >
 
-/** The heartbeat that `member` owes. A join and the first after a failure say everything; others what changed. */
-export function heartbeatOf(member: ConsumerMember, kind: RequestKind): HeartbeatRequest {
+/** The heartbeat that `member` owes at `now`. A join and those after a failure say everything; others what changed. */
+export function heartbeatOf(
+  member: ConsumerMember,
+  kind: RequestKind,
+  now: number
+): HeartbeatRequest {
   const { config, subscription, mustSay } = member
   const { memberId, instanceId } = config
   if (kind === 'leave') {
@@ -23,7 +27,7 @@ export function heartbeatOf(member: ConsumerMember, kind: RequestKind): Heartbea
     memberEpoch: kind === 'join' ? 0 : member.epoch,
     ...(mustSay === 'nothing' ? {} : { topicPartitions: byTopicId(member.owned) })
   }
-  if (kind === 'heartbeat' && mustSay !== 'everything') return brief
+  if (kind === 'heartbeat' && mustSay !== 'everything' && now >= member.doubtsUntil) return brief
   return {
     ...brief,
     topicPartitions: byTopicId(member.owned),

@@ -70,6 +70,11 @@ export interface ConsumerMember extends MemberView {
   readonly sentAt: number
   /** How many heartbeats since the join found nothing to own. */
   readonly looks: number
+  /**
+   * Until then one that was given up may yet come, and its answer, which goes nowhere, tell what the coordinator tells
+   * once: so those after it ask for everything.
+   */
+  readonly doubtsUntil: number
   /** What the next heartbeat must say beyond being alive. */
   readonly mustSay: 'nothing' | 'owned' | 'everything'
 }
@@ -98,6 +103,8 @@ export const retryBackoffMs = 100
 export const retryBackoffMaxMs = 2_000
 /** Until the coordinator says: Kafka's default for groups. */
 const firstIntervalMs = 5_000
+/** How late a heartbeat may come that was given up. */
+const lateMs = 30_000
 /** Of a new member that has nothing yet: doubles from the first to the last of these, some nine seconds in all. */
 const lookMs = 50
 const lookMaxMs = 500
@@ -121,6 +128,7 @@ export function consumerMember(
     inFlight: null,
     sentAt: -Infinity,
     looks: 0,
+    doubtsUntil: -Infinity,
     lastGoodAt: -Infinity,
     giveUpBy: never,
     mustSay: 'everything',
@@ -341,7 +349,7 @@ class Turn implements Decision<Fact, HeartbeatRequest> {
     const { inFlight, wakeAt, phase } = this.member
     if (inFlight !== null || wakeAt > this.now) return
     const kind = phase === 'joining' ? 'join' : phase === 'member' ? 'heartbeat' : 'leave'
-    this.actions.push({ do: 'request', request: heartbeatOf(this.member, kind) })
+    this.actions.push({ do: 'request', request: heartbeatOf(this.member, kind, this.now) })
     this.fact({ is: 'sent', kind, at: this.now })
   }
 
@@ -378,7 +386,9 @@ export function apply(member: ConsumerMember, fact: Fact): ConsumerMember {
       return applyAccepted(member, fact.epoch, fact.intervalMs)
     case 'failed': {
       const failures = member.failures + 1
-      return { ...member, inFlight: null, failures, mustSay: 'everything', wakeAt: fact.retryAt }
+      const doubtsUntil = fact.retryAt + lateMs
+      const next = { failures, doubtsUntil, mustSay: 'everything', wakeAt: fact.retryAt } as const
+      return { ...member, ...next, inFlight: null }
     }
     case 'subscribed': {
       const { subscription } = fact
