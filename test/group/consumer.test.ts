@@ -47,6 +47,8 @@ interface Client {
   heardMs: number
 }
 
+const rebalanceTimeoutMs = 30_000
+
 class Run {
   readonly stage = new Stage<ConsumerGroup, ConsumerEvent, ConsumerFact, HeartbeatAnswer>(
     consumerMachine,
@@ -89,7 +91,7 @@ class Run {
         memberEpoch,
         instanceId: client.instanceId,
         rackId: null,
-        rebalanceTimeoutMs: full ? 30_000 : -1,
+        rebalanceTimeoutMs: full ? rebalanceTimeoutMs : -1,
         subscribedTopicNames: full ? client.topics : null,
         subscribedTopicRegex: full ? (client.pattern ?? '') : null,
         serverAssignor: null,
@@ -158,8 +160,9 @@ class Run {
     this.#epoch = state.epoch
     const owners = new Map<string, string>()
     for (const { id, owned, heardMs } of this.clients) {
-      // Who hasn't heard for a session has given up (or is a zombie that this test isn't about).
-      if (this.stage.nowMs - heardMs >= 45_000) continue
+      // Who hasn't heard for a session, or for as long as it is waited for when it was asked in vain to give something
+      // up, has given up (or is a zombie that this test isn't about).
+      if (this.stage.nowMs - heardMs >= Math.min(45_000, rebalanceTimeoutMs)) continue
       for (const tp of owned) {
         assert(!owners.has(tp), `${tp} is of ${id} and of ${owners.get(tp)}`)
         owners.set(tp, id)
