@@ -10,6 +10,7 @@ import {
   type Happened,
   type Of,
   type RewindId,
+  topicOf,
   type Tp,
   Violation
 } from '../history/events.ts'
@@ -355,7 +356,7 @@ export class HandoverChecker implements Checker {
     const group = this.#members.get(name)?.group
     const stream = this.#stream(name, tp)
     if (stream?.id === undefined || stream.first < 0) return
-    if (this.#deleted.has(tp.slice(0, tp.lastIndexOf(':')))) return
+    if (this.#deleted.has(topicOf(tp))) return
     const key = `${group} ${tp}`
     // A rewind that it was in the middle of made void what it had.
     if ((this.#asked.get(key) ?? '') > stream.id) return

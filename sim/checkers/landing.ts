@@ -8,6 +8,7 @@ import {
   type Happened,
   type Of,
   type RewindId,
+  topicOf,
   type Tp,
   Violation
 } from '../history/events.ts'
@@ -188,8 +189,4 @@ export class LandingChecker implements Checker {
     const by = 'member' in gap.event ? gap.event.member : gap.event.node
     throw new Violation('W1', `${by} ${what}`, gap.event)
   }
-}
-
-function topicOf(tp: Tp): string {
-  return tp.slice(0, tp.lastIndexOf(':'))
 }

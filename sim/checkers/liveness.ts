@@ -2,7 +2,7 @@
  * When all is well again, every group gets to the end of every partition: the last visible record of each was delivered
  * to an owner that still has it (G7). Not a rule to break by one event: the run waits for it.
  */
-import type { Checker, Happened, Of, Tp } from '../history/events.ts'
+import { type Checker, type Happened, type Of, topicOf, type Tp } from '../history/events.ts'
 
 interface Member {
   readonly group: string
@@ -137,8 +137,4 @@ export class LivenessChecker implements Checker {
     if (this.#deleted.has(topicOf(tp))) return
     this.#last.set(tp, Math.max(offset, this.#last.get(tp) ?? -1))
   }
-}
-
-function topicOf(tp: Tp): string {
-  return tp.slice(0, tp.lastIndexOf(':'))
 }

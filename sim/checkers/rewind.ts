@@ -10,6 +10,7 @@ import {
   type Happened,
   type Of,
   type RewindId,
+  topicOf,
   type Tp,
   Violation
 } from '../history/events.ts'
@@ -112,7 +113,7 @@ export class RewindChecker implements Checker {
     for (const [w, other] of this.#calls) {
       if (other.id === undefined || other === call || other.group !== call.group) continue
       // With a topic all that was known of its rewinds is deleted.
-      if (Object.keys(other.to).some(tp => this.#deleted.has(tp.slice(0, tp.lastIndexOf(':'))))) {
+      if (Object.keys(other.to).some(tp => this.#deleted.has(topicOf(tp)))) {
         continue
       }
       if (other.answeredI < call.calledI && other.id >= event.id) {

@@ -9,6 +9,10 @@
 /** 'orders:0' */
 export type Tp = string
 
+export function topicOf(tp: Tp): string {
+  return tp.slice(0, tp.lastIndexOf(':'))
+}
+
 /** Ordered as strings; '0': none yet. */
 export type RewindId = string
 

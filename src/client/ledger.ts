@@ -46,6 +46,8 @@ export interface Slots {
   readonly seen: readonly Sequence[]
 }
 
+const empty = { commit: null, entry: null, seen: [] } as const
+
 /**
  * Reads both slots of `partitions`; null: of every partition that either has something of, with `topicId`
  * telling which topics there are (null: the topic is gone, its entry too). By key. Rejects when any is unknown.
@@ -66,13 +68,7 @@ export async function readSlots(
   for (const outcome of [commits, entries]) if (outcome?.error) throw outcome.error
   const slots = new Map<string, Slots>()
   for (const { topic, partition } of partitions ?? []) {
-    slots.set(keyOf({ topic, partition }), {
-      topic,
-      partition,
-      commit: null,
-      entry: null,
-      seen: []
-    })
+    slots.set(keyOf({ topic, partition }), { topic, partition, ...empty })
   }
   for (const { topic, partition, offset, metadata, error } of commits?.value ?? []) {
     if (error) throw error
@@ -85,7 +81,7 @@ export async function readSlots(
   for (const { topic, partition, offset, metadata, error } of entries?.value ?? []) {
     if (error) throw error
     const found = offset < 0 ? null : parseEntry(metadata ?? '', offset)
-    const { commit = null, seen = [] } = slots.get(keyOf({ topic, partition })) ?? {}
+    const { commit, seen } = slots.get(keyOf({ topic, partition })) ?? empty
     const entry = found?.topicId === topicId(topic) ? found : null
     const both = found === null ? seen : [...seen, found.sequence]
     slots.set(keyOf({ topic, partition }), { topic, partition, commit, entry, seen: both })

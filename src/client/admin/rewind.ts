@@ -359,7 +359,7 @@ class RewindCall {
     const commits = this.#open.map(({ planned, entry }) => {
       const { commit = null } = slots.get(keyOf(planned)) ?? {}
       const { from, window } = effective(commit, entry, now)
-      const mark = { sequence: entry.sequence, from, ...(window === null ? {} : { window }) }
+      const mark = { sequence: entry.sequence, from, window }
       const metadata = encodeCommit(mark, '', entry.topicId)
       return { ...place(planned), offset: entry.target, metadata }
     })

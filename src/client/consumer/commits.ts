@@ -114,6 +114,12 @@ export class Commits {
     slot.sent = null
   }
 
+  /** The last that the coordinator was told, or said itself; null: nothing. */
+  told(playhead: Playhead): Candidate | null {
+    const { sent, acked } = this.slot(playhead)
+    return sent ?? acked
+  }
+
   /** Partitions whose committed offset may not be what was acknowledged. */
   uncertain(): CommitSlot[] {
     return [...this.#slots.values()].filter(slot => slot.uncertain)

@@ -287,6 +287,12 @@ export class Playhead implements TopicPartition {
     this.#host.fetchingChanged(this)
   }
 
+  /** What was handed out of `epoch` comes again from `offset` on, unless it has jumped, or is being given up, since. */
+  redeliver(epoch: number, offset: number): void {
+    if (this.epoch !== epoch || this.state !== 'reading') return
+    this.jump({ offset, leaderEpoch: this.processedLeaderEpoch }, 'redelivery')
+  }
+
   /** A rewind took effect while it is being given up: what it has processed and not committed is void. */
   overtake(): void {
     this.#void('rewind')

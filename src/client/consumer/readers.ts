@@ -366,9 +366,7 @@ export class PollReader<K, V> implements Reader {
   #putBack(gathered: readonly ConsumerRecord<K, V>[]): [] {
     let at = 0
     for (const { playhead, epoch, count } of this.#inHand) {
-      const offset = gathered[at]?.offset ?? playhead.position
-      const mayJump = playhead.state === 'reading' || playhead.state === 'held'
-      if (playhead.epoch === epoch && mayJump) playhead.jump({ offset }, 'redelivery')
+      playhead.redeliver(epoch, gathered[at]?.offset ?? playhead.position)
       playhead.handBack()
       at += count
     }

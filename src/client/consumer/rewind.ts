@@ -69,7 +69,6 @@ export class Rewinder implements StartSeam {
   readonly #turns = new Map<Playhead, Promise<void>>()
   /** Starts from an entry that are found and not yet taken. */
   readonly #starts = new Map<Playhead, Move>()
-  /** Bounded replays under way. */
   readonly #doubts: Doubts
   readonly #herald: Herald
   readonly #closing = new AbortController()
@@ -164,7 +163,7 @@ export class Rewinder implements StartSeam {
       const entry = inLedger ? readEntry(inLedger.offset, inLedger.metadata, topicId) : null
       const at = effective(commit, entry, now)
       const { sequence, window } = at
-      const mark = { sequence, from: at.from, ...(window === null ? {} : { window }) }
+      const mark = { sequence, from: at.from, window }
       // Whoever seeks, leaves a replay; unless it is only now found that there is to be one.
       if (window && (at.entry || !playhead.sought)) playhead.limitTo(window.until)
       if (at.offset === null) {
@@ -319,8 +318,7 @@ export class Rewinder implements StartSeam {
   #standsAt(playhead: Playhead): number | null {
     const { processed, position, mark } = playhead
     if (processed >= 0) return processed
-    const { acked, sent } = this.#host.commits.slot(playhead)
-    const told = sent ?? acked
+    const told = this.#host.commits.told(playhead)
     // From before a rewind that is being carried out: its target is where the group stands.
     const counts = told !== null && told.mark.sequence >= mark.sequence
     const offset = counts ? told.offset : position
@@ -440,9 +438,8 @@ export class Rewinder implements StartSeam {
   #resumeAtLeast({ playhead, entry, before }: Move): void {
     const { mark } = playhead
     const { window } = mark
-    const { acked, sent } = this.#host.commits.slot(playhead)
-    const told = sent ?? acked
-    if (window === undefined || told === null || mark.sequence !== entry.sequence) return
+    const told = this.#host.commits.told(playhead)
+    if (!window || told === null || mark.sequence !== entry.sequence) return
     if (told.mark.sequence >= entry.sequence || told.mark.sequence < before) return
     const resume = Math.max(window.resume, told.offset)
     playhead.mark = { ...mark, window: { ...window, resume } }
@@ -451,7 +448,7 @@ export class Rewinder implements StartSeam {
   /** Everything up to the limit is processed: the replay is over. */
   reached(playhead: Playhead): void {
     const { sequence, from, window } = playhead.mark
-    if (window === undefined || !canJump(playhead)) return
+    if (!window || !canJump(playhead)) return
     const mark = { sequence: endOf(sequence), from }
     playhead.jump({ offset: window.resume, mark }, 'replay')
     const { epoch } = playhead

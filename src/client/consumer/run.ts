@@ -218,7 +218,7 @@ export class Runner<K, V> implements Reader {
       try {
         done = await this.#see(playhead, record, now)
       } finally {
-        if (!done) this.#redeliver(playhead, epoch, record.offset)
+        if (!done) playhead.redeliver(epoch, record.offset)
       }
       if (!done) return
       playhead.report(epoch, record.offset + 1, record.leaderEpoch)
@@ -293,11 +293,6 @@ export class Runner<K, V> implements Reader {
     } finally {
       deafen()
     }
-  }
-
-  #redeliver(playhead: Playhead, epoch: number, offset: number): void {
-    if (playhead.epoch !== epoch || playhead.state !== 'reading') return
-    playhead.jump({ offset, leaderEpoch: playhead.processedLeaderEpoch }, 'redelivery')
   }
 
   #failed(error: unknown): void {
@@ -379,7 +374,7 @@ export class Runner<K, V> implements Reader {
     if (this.#progress.get(playhead) === progress) this.#progress.delete(playhead)
     // What failed, and what was after it, comes again.
     const first = progress.firstUndone
-    if (first !== undefined) this.#redeliver(playhead, progress.epoch, first)
+    if (first !== undefined) playhead.redeliver(progress.epoch, first)
   }
 }
 

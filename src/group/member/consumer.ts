@@ -166,7 +166,7 @@ class Turn implements Decision<Fact, HeartbeatRequest> {
         if (phase === 'idle') this.fact({ is: 'joining', at: this.now })
         break
       case 'wake':
-        if (this.now >= this.member.giveUpBy) this.tooSlow()
+        if (this.now >= this.member.giveUpBy) this.rejoin(tooSlow)
         break
       case 'answered':
         this.answered(event.answer)
@@ -269,6 +269,7 @@ class Turn implements Decision<Fact, HeartbeatRequest> {
       case KafkaError.FENCED_MEMBER_EPOCH:
       case KafkaError.UNKNOWN_MEMBER_ID:
       case KafkaError.STALE_MEMBER_EPOCH:
+        this.fact({ is: 'settled' })
         return this.rejoin('the coordinator no longer knows this member')
       default:
         this.loseAll('the group refused this member')
@@ -291,16 +292,8 @@ class Turn implements Decision<Fact, HeartbeatRequest> {
     const again = this.member.phase === 'joining'
     this.loseAll(why)
     if (again) return this.failed()
-    this.fact({ is: 'settled' })
     this.fact({ is: 'joining', at: this.now })
     this.actions.push({ do: 'rejoin', why })
-  }
-
-  /** The coordinator expels whom it has waited for so long. */
-  private tooSlow(): void {
-    this.loseAll(tooSlow)
-    this.fact({ is: 'joining', at: this.now })
-    this.actions.push({ do: 'rejoin', why: tooSlow })
   }
 
   private loseAll(why: string): void {

@@ -80,8 +80,8 @@ export interface CommitMark {
   readonly sequence: Sequence
   /** Where the owner stood when it jumped; null when nothing was applied, or it had no position. */
   readonly from: number | null
-  /** Of the bounded replay that it is in. */
-  readonly window?: ReplayWindow
+  /** Of the bounded replay that it is in; null or left out: in none. */
+  readonly window?: ReplayWindow | null
 }
 
 /** A sequence greater than `seen`, and than the time. `tag`: 4 characters of 0-9a-z, by chance. */
