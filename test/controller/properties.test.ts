@@ -26,6 +26,11 @@ class Play {
   /** Every registration that was sent. */
   readonly said: { readonly who: string; readonly saying: Saying }[] = []
   lastRewindId = 0
+  /**
+   * Partitions, and the producer whose open transaction came from outside the group (as before KIP-447) when somebody had
+   * the partition already: who is told of it only now had it first.
+   */
+  readonly outside = new Map<string, number>()
   /** Rewinds that were taken back, by topic id and partition. */
   readonly cancelled = new Map<string, number>()
 
@@ -54,7 +59,8 @@ class Play {
         const committed = this.stage.committed(of, index)
         if (committed >= 0) assert.equal(offset, committed, `${key} starts where it was left`)
         const open = unsettled(this.stage.group.offsets, of, index)
-        assert.ok(!open, `${key} is given out, and a transaction may move it`)
+        const hadItFirst = this.outside.has(key)
+        assert.ok(!open || hadItFirst, `${key} is given out, and a transaction may move it`)
       }
     }
   }
@@ -132,11 +138,21 @@ class Play {
         return
       case 'transact': {
         const { who, topic, partition, offset, producer } = step
+        const key = `${topic}:${partition}`
+        const { group } = stage
+        const isFirst = !unsettled(group.offsets, topic, partition)
+        const isHad = group.owners.get(stage.topics.get(topic)?.id ?? '')?.has(partition) ?? false
+        const isMember = group.members.has(stage.actor(who).memberId)
+        if (isMember) this.outside.delete(key)
+        else if (isFirst && isHad) this.outside.set(key, producer)
         stage.commit(who, { topic, partition, offset }, { producer })
         return
       }
       case 'end':
         stage.end(step.producer, step.committed)
+        for (const [key, producer] of this.outside) {
+          if (producer === step.producer) this.outside.delete(key)
+        }
         return
       case 'cancel': {
         const rewindId = step.named ? Math.max(0, this.lastRewindId) : 0
