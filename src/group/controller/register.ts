@@ -147,10 +147,12 @@ function again(turn: ControllerTurn, event: Register, member: Member): void {
     const durable = member.generation >= 0
     turn.become({ kind: 'member', registration, durable })
   }
+  // Who is of no generation has lost all that it had, also what it was granted and did not hear of.
+  const isAnew = request.generationId < 0
   const registering = {
     ticket,
-    generation: request.generationId,
-    kept: keptBy(turn.state, member, request)
+    generation: isAnew ? turn.state.head.generation : request.generationId,
+    kept: isAnew ? nothing : keptBy(turn.state, member, request)
   }
   proceed(turn, member, registering, wishesChanged(member.registration, registration))
 }

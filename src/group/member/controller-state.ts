@@ -105,6 +105,11 @@ export interface LedMember extends MemberView {
   /** What the registration that is out keeps; null: none is out. */
   readonly registering: Leases | null
   readonly registeredAt: number
+  /** The registration that is out is of a membership that was given up since: what it brings is not taken up. */
+  readonly outlived: boolean
+  /** Until when a round waits for this member; until when it may still have what the last one gave to others. */
+  readonly roundBy: number
+  readonly recalledBy: number
   readonly beatOut: boolean
   readonly beatAt: number
   readonly leaveOut: boolean
@@ -135,7 +140,9 @@ export const nothingOwned = {
   epoch: -1,
   nextBeatAt: never,
   lastGoodAt: -Infinity,
-  giveUpBy: never
+  outlived: true,
+  roundBy: never,
+  recalledBy: never
 } as const
 
 export function ledMember(config: LedConfig, subscription: Subscription): LedMember {
@@ -152,6 +159,9 @@ export function ledMember(config: LedConfig, subscription: Subscription): LedMem
     mustRegister: false,
     registering: null,
     registeredAt: -Infinity,
+    outlived: false,
+    roundBy: never,
+    recalledBy: never,
     beatOut: false,
     beatAt: -Infinity,
     leaveOut: false,

@@ -13,6 +13,7 @@ import { KafkaError } from '../../protocol/errors.ts'
 import type { ControllerHeartbeat } from '../../protocol/api/controller-heartbeat.ts'
 import type { RegisterConsumer } from '../../protocol/api/register-consumer.ts'
 import type { ResponseOf } from '../../protocol/schema.ts'
+import { heartbeat, leave, registration } from './controller-requests.ts'
 import {
   applyLed,
   firstIntervalMs,
@@ -22,12 +23,12 @@ import {
   type LedFact,
   type LedLease,
   type LedMember,
+  type LedRequest,
   type LedRequestKind,
   never,
   nothingOwned
 } from './controller-state.ts'
 import {
-  byTopicId,
   type Lease,
   type LeaseKey,
   leaseKey,
@@ -105,7 +106,8 @@ class LedTurn implements LedDecision {
         unreachable(event)
     }
     this.sendWhatIsDue()
-    this.change({ wakeAt: this.wakeAt() })
+    const { roundBy, recalledBy } = this.member
+    this.change({ wakeAt: this.wakeAt(), giveUpBy: Math.min(roundBy, recalledBy) })
   }
 
   private answered(answer: LedAnswer): void {
@@ -122,7 +124,7 @@ class LedTurn implements LedDecision {
   // Registering
 
   private registered(body: ResponseOf<typeof RegisterConsumer>): void {
-    const { registering: kept, registeredAt, phase } = this.member
+    const { registering: kept, registeredAt, lastGoodAt, outlived, phase } = this.member
     assert(kept !== null, 'an answer is to the registration that is out')
     this.change({ registering: null })
     const { errorCode: code } = body
@@ -131,10 +133,14 @@ class LedTurn implements LedDecision {
     if (code === KafkaError.NONE || code === KafkaError.OFFSET_OUT_OF_RANGE) {
       const intervalMs = body.heartbeatIntervalMs > 0 ? body.heartbeatIntervalMs : firstIntervalMs
       const { memberId, generationId: epoch } = body
-      const good = { lastGoodAt: registeredAt, failures: 0, heartbeatIntervalMs: intervalMs }
+      const goodAt = Math.max(lastGoodAt, registeredAt)
+      const good = { lastGoodAt: goodAt, failures: 0, heartbeatIntervalMs: intervalMs }
       const is = { phase: 'member', memberId, epoch, nextBeatAt: this.now } as const
-      this.change({ ...is, ...good, giveUpBy: never })
-      return this.takeUp(body, kept)
+      const isOfRound = epoch !== this.member.epoch
+      this.change({ ...is, ...good, roundBy: never })
+      // It said that we keep what we have lost since: the next one says that we do not.
+      if (outlived) return this.change({ mustRegister: true })
+      return this.takeUp(body, kept, isOfRound)
     }
     if (code === KafkaError.GROUP_CHANGED) return this.change({ mustRegister: true })
     this.change({ mustRegister: true })
@@ -142,7 +148,11 @@ class LedTurn implements LedDecision {
   }
 
   /** Compares what the controller says is ours with what we have. */
-  private takeUp(body: ResponseOf<typeof RegisterConsumer>, kept: Leases): void {
+  private takeUp(
+    body: ResponseOf<typeof RegisterConsumer>,
+    kept: Leases,
+    isOfRound: boolean
+  ): void {
     const granted = new Map<LeaseKey, LedLease>()
     for (const lease of ledLeases(body)) granted.set(leaseKey(lease), lease)
     const { owned, recalled, halted } = this.member
@@ -152,6 +162,7 @@ class LedTurn implements LedDecision {
       if (!owned.has(key)) starts.push(lease)
       else if (!kept.has(key) && halted.has(key)) moves.push(lease)
     }
+    this.recalledUntil(without(kept, granted), isOfRound)
     const foreign = without(owned, granted)
     // What was stopped for a rewind and is not given again has been committed: there is nothing left to do.
     const lost = new Map([...foreign].filter(([key]) => !kept.has(key)))
@@ -170,6 +181,17 @@ class LedTurn implements LedDecision {
       this.fact({ is: 'granted', leases: starts })
       this.actions.push({ do: 'assign', leases: starts })
     }
+  }
+
+  /**
+   * What the last registration kept and is another's now has to be gone, and registered without, in time. The round
+   * ended after that was sent, and after the last heartbeat that was told nothing.
+   */
+  private recalledUntil(recalled: Leases, isOfRound: boolean): void {
+    const { config, lastGoodAt, recalledBy } = this.member
+    if (recalled.size === 0) return this.change({ recalledBy: never })
+    const until = lastGoodAt + config.registerTimeoutMs
+    this.change({ recalledBy: isOfRound ? until : Math.min(recalledBy, until) })
   }
 
   private released(leases: readonly Lease[]): void {
@@ -226,12 +248,12 @@ class LedTurn implements LedDecision {
    * behind it is told nothing.
    */
   private waitedFor(code: number): void {
-    const { config, registering, registeredAt, beatAt, giveUpBy, lastGoodAt } = this.member
+    const { config, registering, registeredAt, beatAt, roundBy, lastGoodAt } = this.member
     const isThere = registering === null || beatAt >= registeredAt
-    if (code === KafkaError.NONE && isThere) this.change({ giveUpBy: never })
+    if (code === KafkaError.NONE && isThere) this.change({ roundBy: never })
     if (code !== KafkaError.GROUP_CHANGED && code !== KafkaError.TOPICS_CHANGED) return
     const by = lastGoodAt + config.registerTimeoutMs
-    this.change({ giveUpBy: Math.min(giveUpBy, by) })
+    this.change({ roundBy: Math.min(roundBy, by) })
   }
 
   private halt({ rewound }: ResponseOf<typeof ControllerHeartbeat>): void {
@@ -387,48 +409,30 @@ class LedTurn implements LedDecision {
   }
 
   private sendRegistration(): void {
-    const { config, subscription, owned, halted, memberId, epoch, heartbeatIntervalMs } =
-      this.member
+    const { owned, halted, heartbeatIntervalMs } = this.member
     const kept = without(owned, halted)
-    const { instanceId, sessionTimeoutMs, registerTimeoutMs, startFrom } = config
+    this.request(registration(this.member, kept))
     this.change({
       registering: kept,
       registeredAt: this.now,
+      outlived: false,
       mustRegister: false,
       nextBeatAt: this.now + heartbeatIntervalMs
-    })
-    this.actions.push({
-      do: 'request',
-      request: {
-        kind: 'register',
-        body: {
-          memberId,
-          instanceId,
-          generationId: epoch,
-          sessionTimeoutMs,
-          registerTimeoutMs,
-          topics: subscription.topics,
-          topicPattern: subscription.regex,
-          startFrom,
-          kept: byTopicId(kept)
-        }
-      }
     })
   }
 
   private sendHeartbeat(): void {
-    const { memberId, epoch: generationId, heartbeatIntervalMs } = this.member
+    this.request(heartbeat(this.member))
     this.change({ beatOut: true, beatAt: this.now, nextBeatAt: never })
-    const body = { memberId, generationId, maxWaitMs: heartbeatIntervalMs }
-    this.actions.push({ do: 'request', request: { kind: 'heartbeat', body } })
   }
 
   private sendLeave(): void {
-    const { memberId } = this.member
+    this.request(leave(this.member))
     this.change({ leaveOut: true })
-    const reason = this.member.phase === 'overdue' ? 'a handler was too slow' : null
-    const body = { memberId, generationId: -1, reason }
-    this.actions.push({ do: 'request', request: { kind: 'leave', body } })
+  }
+
+  private request(request: LedRequest): void {
+    this.actions.push({ do: 'request', request })
   }
 
   private wakeAt(): number {
