@@ -43,6 +43,8 @@ export class Tap {
   readonly #entries = new Map<string, string | null>()
   /** By group and member: what its last registration keeps. */
   readonly #kept = new Map<string, readonly string[]>()
+  /** By member and start of a broker: the newest connection that it was heard on. */
+  readonly #newest = new Map<string, number>()
   readonly #topicNames = new Map<string, string>()
   /** What is known of each partition's newest rewind by a controller. */
   readonly #rewinds = new Map<string, string>()
@@ -111,6 +113,14 @@ export class Tap {
       if (errorCode === 0 || ofRound)
         this.#world.saw(process, { k: 'heartbeat', member: context.clientId })
     }
+  }
+
+  /** Whether the client has opened another connection since: this one it has closed, and what it sent there was under way. */
+  #isLate({ incarnation }: Process, { clientId, node, connection }: Context): boolean {
+    const key = `${clientId} at ${node}.${incarnation}`
+    const newest = Math.max(this.#newest.get(key) ?? 0, connection.id)
+    this.#newest.set(key, newest)
+    return connection.id < newest
   }
 
   /** Rewinds of groups that a controller leads, once they are stored: as entries of a ledger. */
@@ -329,15 +339,18 @@ export class Tap {
     const member = context.clientId
     // One that leaves has none any more.
     if (memberEpoch < 0) return this.#world.saw(process, { k: 'heartbeat', member })
-    const { memberId, memberEpoch: epoch } = reply
+    const { memberEpoch: epoch } = reply
+    const memberId = reply.memberId ?? ''
     const joins = memberEpoch === 0
+    const late = this.#isLate(process, context)
     this.#world.saw(process, {
       k: 'heartbeat',
       member,
       group: groupId,
-      memberId: memberId ?? '',
+      memberId,
       epoch,
-      joins
+      joins,
+      late
     })
     if (!reply.assignment) return
     const mine = reply.assignment.topicPartitions.flatMap(({ topicId, partitions }) =>

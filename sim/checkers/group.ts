@@ -75,8 +75,9 @@ export class GroupChecker implements Checker {
   #heard(event: Of<'heartbeat'> & Happened): void {
     const member = this.#members.get(event.member)
     if (member === undefined) return
-    // A join of before that comes late: it says that the member has nothing, and its answer goes unheard.
-    if (event.joins === true && member.owned.size > 0) {
+    // What comes late may give away what the member has, and it hears of that by its next heartbeat: a join of before
+    // says that it has nothing, and any other that it has what it had then.
+    if (event.late === true || (event.joins === true && member.owned.size > 0)) {
       member.heardAt = -Infinity
       return
     }

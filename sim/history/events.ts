@@ -199,6 +199,8 @@ export type Happening =
       readonly epoch?: number
       /** It came anew: epochs begin again. */
       readonly joins?: boolean
+      /** It was sent on a connection that the member has closed since: nobody hears the answer. */
+      readonly late?: boolean
       /** How long it waits for news at most; default 1,000. */
       readonly everyMs?: number
     }

@@ -66,6 +66,19 @@ breaks(
   ]
 )
 breaks(
+  'G1',
+  'what came late in its name gives away what a member has until it hears of that, and no longer',
+  group,
+  [
+    ...start,
+    join('o'),
+    { k: 'heartbeat', member: 'm', late: true },
+    { k: 'heartbeat', member: 'm' },
+    assigned('o')
+  ],
+  [...start, join('o'), { k: 'heartbeat', member: 'm', late: true }, assigned('o')]
+)
+breaks(
   'G11',
   'what is transient ends reading',
   group,

@@ -356,13 +356,16 @@ class RewindCall {
     // Where the group stands by now, and not when it was planned: behind a replay it goes on from there.
     const slots = await this.#read()
     const now = this.#cluster.env.clock.now()
-    const commits = this.#open.map(({ planned, entry }) => {
-      const { commit = null } = slots.get(keyOf(planned)) ?? {}
+    const commits = this.#open.flatMap(({ planned, entry }) => {
+      const { commit = null, entry: inLedger = null } = slots.get(keyOf(planned)) ?? {}
+      // A later rewind may have come in since the last look.
+      if (judge(entry, commit, inLedger, now).state !== 'pending') return []
       const { from, window } = effective(commit, entry, now)
       const mark = { sequence: entry.sequence, from, window }
       const metadata = encodeCommit(mark, '', entry.topicId)
-      return { ...place(planned), offset: entry.target, metadata }
+      return [{ ...place(planned), offset: entry.target, metadata }]
     })
+    if (commits.length === 0) return
     const { group } = this.#plan
     const outcome = await commitFromOutside(this.#cluster, group, commits, this.#waiting)
     // A member came in meanwhile: it finds the entry. Who it is shows at the next description.

@@ -33,7 +33,7 @@ import type { GroupProtocol, Settings } from './options.ts'
 import { matchTopics, subscriptionOf } from './topics.ts'
 
 export interface GroupHost
-  extends Omit<MembershipHost, 'sessionTimeoutMs' | 'joined'>,
+  extends Omit<MembershipHost, 'sessionTimeoutMs' | 'maxProcessingMs' | 'joined'>,
     Omit<LedHost, 'joined'> {
   readonly cluster: Cluster
   readonly settings: Settings
@@ -163,10 +163,12 @@ export class Group {
 
   #member(protocol: GroupProtocol, subscription: Subscription): Member {
     const { settings, events } = this.#host
-    const { instanceId, rackId, sessionTimeoutMs, maxProcessingMs: rebalanceTimeoutMs } = settings
+    const { instanceId, rackId, sessionTimeoutMs, maxProcessingMs } = settings
+    const rebalanceTimeoutMs = maxProcessingMs
     const host: MembershipHost & LedHost = {
       ...this.#host,
       sessionTimeoutMs,
+      maxProcessingMs,
       failed: error => this.#failed(error),
       joined: () => events.emit('joined', { protocol, memberId: this.memberId })
     }
@@ -185,7 +187,7 @@ export class Group {
         return new Membership(host, classicPort(host, config, subscription))
       }
       case 'controller': {
-        const times = { sessionTimeoutMs, registerTimeoutMs: settings.maxProcessingMs }
+        const times = { sessionTimeoutMs, registerTimeoutMs: maxProcessingMs }
         const config = { instanceId, ...times, startFrom: startCode(settings) }
         return new LedMembership(host, config, subscription)
       }

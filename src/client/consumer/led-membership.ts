@@ -29,7 +29,7 @@ import { UnregisterConsumer } from '../../protocol/api/unregister-consumer.ts'
 import { KafkaError, kafkaErrorName } from '../../protocol/errors.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import type { CommitIdentity } from './commits.ts'
-import { cannotGoOn, isDefinite, refusalOf } from './membership.ts'
+import { cannotGoOn, isDefinite, refusalOf, surelyMemberMs } from './membership.ts'
 import type { TopicIdPartition } from './offsets.ts'
 
 /** A partition, and where it starts; see LedLease. */
@@ -90,7 +90,9 @@ export class LedMembership {
 
   /** Until when this member is surely in its group, as far as it was told. */
   get aliveUntil(): number {
-    return this.#member.lastGoodAt + this.#config.sessionTimeoutMs
+    const { sessionTimeoutMs, registerTimeoutMs } = this.#config
+    const { lastGoodAt, heartbeatIntervalMs } = this.#member
+    return lastGoodAt + surelyMemberMs(sessionTimeoutMs, registerTimeoutMs, heartbeatIntervalMs)
   }
 
   start(): void {

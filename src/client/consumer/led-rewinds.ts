@@ -62,7 +62,9 @@ export class LedRewinds {
     if (settings.autoCommit) commits.wantProcessed(playheads)
     commits.pump()
     for (const playhead of playheads) {
-      playhead.jump({ offset: Math.max(0, playhead.position) }, 'rewind', 'held')
+      // What is in hand is not processed: it is no part of where we stood.
+      const { processed, position } = playhead
+      playhead.jump({ offset: Math.max(0, processed < 0 ? position : processed) }, 'rewind', 'held')
     }
     const landed = Promise.all(playheads.map(playhead => commits.landed(playhead)))
     let timer: { cancel(): void } | undefined

@@ -51,6 +51,7 @@ export function classicPort(
     apply,
     check: checkInvariants,
     wakeAt: ({ wakeAt }) => wakeAt,
+    intervalMs: () => config.heartbeatIntervalMs,
 
     send(request, membership) {
       ask(host, config, request).then(

@@ -30,6 +30,7 @@ export function consumerPort(
     apply,
     check: checkInvariants,
     wakeAt: ({ inFlight, wakeAt }) => (inFlight === null ? wakeAt : Infinity),
+    intervalMs: ({ heartbeatIntervalMs }) => heartbeatIntervalMs,
 
     send(request, membership) {
       const call = cluster.send(

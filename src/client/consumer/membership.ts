@@ -25,6 +25,7 @@ export interface MembershipHost {
   readonly group: string
   readonly lane: `group:${string}`
   readonly sessionTimeoutMs: number
+  readonly maxProcessingMs: number
   assign(partitions: readonly TopicIdPartition[]): void
   /** Resolves when nothing of `partitions` runs any more and what was processed is committed, or cannot be. */
   revoke(partitions: readonly TopicIdPartition[]): Promise<void>
@@ -46,6 +47,8 @@ export interface MemberPort<State extends MemberView, Event, Fact, Request> {
   check(state: State): void
   /** When it wants to be told the time; Infinity: something else comes first. */
   wakeAt(state: State): number
+  /** Between two heartbeats. */
+  intervalMs(state: State): number
   /** Sends a request of the machine; what comes of it is told. */
   send(request: Request, membership: MembershipOf<Event>): void
   /** What leases call topics, with name and id. Those that don't exist (any more) are left out. */
@@ -83,6 +86,19 @@ type CommonEvent =
 /** A heartbeat without an answer for so long is given up: several fit into a session. */
 export function heartbeatTimeoutMs(sessionTimeoutMs: number): number {
   return Math.max(1_000, Math.floor(sessionTimeoutMs / 3))
+}
+
+/**
+ * How long a member is surely in its group once the coordinator has accepted a request: until its session ends, or a
+ * round that begins right then has waited for it in vain. But three heartbeats: what a single late answer stops would
+ * stop all the time.
+ */
+export function surelyMemberMs(
+  sessionTimeoutMs: number,
+  maxProcessingMs: number,
+  intervalMs: number
+): number {
+  return Math.min(sessionTimeoutMs, Math.max(maxProcessingMs, 3 * intervalMs))
 }
 
 /** A membership as the rest of the consumer sees it, whatever its protocol. */
@@ -132,7 +148,9 @@ export class Membership<State extends MemberView, Event, Fact, Request>
 
   /** Until when this member is surely in its group, as far as it was told. */
   get aliveUntil(): number {
-    return this.#member.lastGoodAt + this.#host.sessionTimeoutMs
+    const { sessionTimeoutMs, maxProcessingMs } = this.#host
+    const intervalMs = this.#port.intervalMs(this.#member)
+    return this.#member.lastGoodAt + surelyMemberMs(sessionTimeoutMs, maxProcessingMs, intervalMs)
   }
 
   get joined(): boolean {
@@ -247,7 +265,7 @@ export class Membership<State extends MemberView, Event, Fact, Request>
     const again = (): void => {
       attempt().catch((error: unknown) => {
         if (!(error instanceof PlayheadError)) throw error
-        if (error.code !== 'CLOSED') this.#naming.later(this.#env, again)
+        if (error.code !== 'CLOSED' && !this.#over) this.#naming.later(this.#env, again)
       })
     }
     again()

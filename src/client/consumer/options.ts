@@ -141,7 +141,8 @@ export interface GroupOptions<K = Buffer, V = Buffer> extends CommonOptions<K, V
   /** A record or batch that is in hand for longer makes the member leave its group. Default 300,000. */
   readonly maxProcessingMs?: number
   /**
-   * Without a heartbeat's answer for so long this member may have been expelled: nothing is delivered until the next.
+   * Without a heartbeat's answer for so long (or for `maxProcessingMs`, where that is less, but for three heartbeats at
+   * least) this member may have been expelled: nothing is delivered until the next.
    * With KIP-848 the broker decides when it expels (group.consumer.session.timeout.ms): keep this at its value.
    * Default 45,000, Kafka's.
    */

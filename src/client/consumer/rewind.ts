@@ -22,7 +22,8 @@ import {
   endOf,
   noSequence,
   type ReplayWindow,
-  type RewindEntry
+  type RewindEntry,
+  type Sequence
 } from '../../protocol/embedded/rewind-envelope.ts'
 import type { Cluster } from '../../rpc/cluster.ts'
 import { fetchOffsets } from '../../rpc/groups.ts'
@@ -307,7 +308,9 @@ export class Rewinder implements StartSeam {
   #jump(playhead: Playhead, entry: RewindEntry): Move {
     const { sequence, target } = entry
     const from = this.#standsAt(playhead)
-    const window = windowOf(entry, from)
+    // What a transaction holds is the group's once that has ended; and a controller has said where the group is.
+    const isOurs = !this.#transactional && !this.#host.led()
+    const window = windowOf(entry, isOurs ? from : null)
     const before = playhead.mark.sequence
     playhead.jump({ offset: target, mark: { sequence, from } }, 'rewind', 'held')
     if (window) this.bound(playhead, window)
@@ -354,7 +357,10 @@ export class Rewinder implements StartSeam {
     const { commits } = this.#host
     await this.#handlersEnd(moves)
     for (const { playhead } of moves) await commits.landed(playhead)
-    for (const move of moves) this.#resumeAtLeast(move)
+    for (const move of moves) {
+      const told = commits.told(move.playhead)
+      if (told !== null) this.#resumeAtLeast(move, told.offset, told.mark.sequence)
+    }
     await this.#transactionsEnd(moves)
     await this.#herald.announce(moves)
     const current = moves.filter(isCurrent)
@@ -407,10 +413,19 @@ export class Rewinder implements StartSeam {
     const { cluster, settings } = this.#host
     const { clock } = cluster.env
     const deadline = clock.monotonic() + transactionWaitMs
-    const playheads = moves.filter(isCurrent).map(({ playhead }) => playhead)
+    const current = moves.filter(isCurrent)
+    const playheads = current.map(({ playhead }) => playhead)
     // While our own `rewind()` runs, the open transaction may be that which waits for it.
     while (this.#ownCalls === 0 && clock.monotonic() < deadline) {
-      if (await this.#isStable(playheads)) return
+      const committed = await this.#stable(playheads)
+      if (committed !== null) {
+        for (const move of current) {
+          const inGroup = committed.get(move.playhead.key)
+          const commit = inGroup ? readCommit(inGroup.offset, inGroup.metadata) : null
+          if (commit?.sequence) this.#resumeAtLeast(move, commit.offset, commit.sequence)
+        }
+        return
+      }
       await sleep(clock, stableLookMs, [this.#closing.signal])
     }
     this.#doubts.add(playheads)
@@ -419,15 +434,21 @@ export class Rewinder implements StartSeam {
     this.#host.events.emit('error', { error: new PlayheadError('TIMED_OUT', message) })
   }
 
-  async #isStable(playheads: readonly Playhead[]): Promise<boolean> {
+  /** What the group has committed; null while a transaction is open, or nobody answers. */
+  async #stable(playheads: readonly Playhead[]): Promise<ReadonlyMap<string, GroupOffset> | null> {
     const { cluster, settings } = this.#host
     const { signal } = this.#closing
     try {
-      const { unreadable } = await committedOffsets(cluster, settings.group, playheads, signal)
-      return unreadable.size === 0
+      const { found, unreadable } = await committedOffsets(
+        cluster,
+        settings.group,
+        playheads,
+        signal
+      )
+      return unreadable.size === 0 ? found : null
     } catch (error) {
       // Whatever keeps it from being known may pass: who holds the partitions gives it its time.
-      if (error instanceof PlayheadError && error.code !== 'CLOSED') return false
+      if (error instanceof PlayheadError && error.code !== 'CLOSED') return null
       throw error
     }
   }
@@ -435,13 +456,12 @@ export class Rewinder implements StartSeam {
   // Bounded replay
 
   /** A seek back that is not committed moves the owner, not the group: behind the replay it goes on where that is. */
-  #resumeAtLeast({ playhead, entry, before }: Move): void {
+  #resumeAtLeast({ playhead, entry, before }: Move, offset: number, sequence: Sequence): void {
     const { mark } = playhead
     const { window } = mark
-    const told = this.#host.commits.told(playhead)
-    if (!window || told === null || mark.sequence !== entry.sequence) return
-    if (told.mark.sequence >= entry.sequence || told.mark.sequence < before) return
-    const resume = Math.max(window.resume, told.offset)
+    if (!window || mark.sequence !== entry.sequence) return
+    if (sequence >= entry.sequence || sequence < before) return
+    const resume = Math.max(window.resume, offset)
     playhead.mark = { ...mark, window: { ...window, resume } }
   }
 
