@@ -170,6 +170,23 @@ breaks(
   [commit(5, '1', 1), commit(9, '0', 1)],
   [commit(5, '1', 2), commit(9, '0', 1), commit(5, '1', 2)]
 )
+breaks(
+  'W4',
+  'of two commits by a member the later is from before; of two calls, which know nothing of each other, it may be',
+  commits,
+  [
+    { k: 'commit.try', commit: 1, group: 'g', memberId: 'm' },
+    { ...commit(5, '1'), commit: 1 } as Happening,
+    { k: 'commit.try', commit: 2, group: 'g', memberId: 'm' },
+    { ...commit(9, '0'), commit: 2 } as Happening
+  ],
+  [
+    { k: 'commit.try', commit: 1, group: 'g', memberId: '' },
+    { ...commit(5, '1'), commit: 1 } as Happening,
+    { k: 'commit.try', commit: 2, group: 'g', memberId: '' },
+    { ...commit(9, '0'), commit: 2 } as Happening
+  ]
+)
 
 const rewinds = () => new RewindChecker()
 const rewound = (w: string, id: string): Happening[] => [
