@@ -77,13 +77,21 @@ async function one(plan: Plan): Promise<void> {
   process.exitCode = outcome.violation === undefined ? 0 : 1
 }
 
+function positive(name: 'minutes' | 'runs' | 'jobs'): number | undefined {
+  const text = options[name]
+  if (text === undefined) return undefined
+  const number = Number(text)
+  if (number > 0 && Number.isFinite(number)) return number
+  throw new Error(`--${name} ${text}: give a number above zero`)
+}
+
 async function many(): Promise<void> {
   const crewOptions: CrewOptions = {
     base: options.base === undefined ? undefined : BigInt(options.base),
     worlds,
-    minutes: options.minutes === undefined ? undefined : Number(options.minutes),
-    runs: options.runs === undefined ? undefined : Number(options.runs),
-    jobs: options.jobs === undefined ? undefined : Number(options.jobs),
+    minutes: positive('minutes'),
+    runs: positive('runs'),
+    jobs: positive('jobs'),
     twice: options.twice,
     shrink: !options['no-shrink'],
     nodes: options.node,
