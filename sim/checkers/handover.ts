@@ -28,6 +28,10 @@ interface Stream {
   handled: number
   /** Where a seek led, until something is delivered; -1: no seek. */
   sought: number
+  /** Before the seek: what it may have committed up to, on its way since; -1: no seek. */
+  left: number
+  /** The first connection that brought a commit from behind the seek: on it none from before can follow. */
+  freshOn: number
   /** Its consumer is being closed. */
   closed: boolean
   /** A rewind was applied while a record was in hand. */
@@ -202,7 +206,8 @@ export class HandoverChecker implements Checker {
       stream.overtaken || (event.k === 'applied' && stream.delivered > stream.handled)
     // A log that is cut above where a seek led moves it on.
     const sought = event.k === 'seek' ? event.to : event.k === 'moved' ? stream.sought : -1
-    member?.streams.set(event.tp, { ...nothing, id, sought, overtaken })
+    const left = event.k === 'seek' ? Math.max(stream.left, event.from ?? -1) : -1
+    member?.streams.set(event.tp, { ...nothing, id, sought, overtaken, left })
   }
 
   #announced(event: Of<'announced'>): void {
@@ -324,7 +329,11 @@ export class HandoverChecker implements Checker {
     const handled = member?.handled.get(`${tp} ${rewindId}`) ?? -1
     const sought = handled >= 0 && stream.first < 0 && stream.sought === offset
     if (!sought && (stream.id !== rewindId || stream.first < 0)) return
-    this.#missed(this.#gaps.pass(tp, Math.max(stream.first, handled + 1), offset, event))
+    const from = Math.max(stream.first, handled + 1)
+    if (offset <= from) stream.freshOn = Math.min(stream.freshOn, event.connection)
+    // Sent before it went elsewhere, to a broker that stood still.
+    else if (offset <= stream.left && event.connection < stream.freshOn) return
+    this.#missed(this.#gaps.pass(tp, from, offset, event))
   }
 
   #missed(gap: Gap | undefined): void {
@@ -390,6 +399,8 @@ const nothing: Stream = {
   delivered: -1,
   handled: -1,
   sought: -1,
+  left: -1,
+  freshOn: Infinity,
   closed: false,
   overtaken: false,
   floor: undefined

@@ -85,6 +85,13 @@ breaks(
   [...mine, ...got(0), ...commit(1), final(3), seek(5), ...commit(5)],
   [...mine, ...got(0), ...commit(1), final(3), seek(5), ...got(5), ...commit(6)]
 )
+const back: Happening = { k: 'seek', member: 'm', tp, from: 4, to: 0 }
+breaks(
+  'G4',
+  'a commit of before a seek back comes late, but not behind one from after it',
+  [...mine, back, ...got(0), ...commit(1), ...commit(4), final(2)],
+  [...mine, back, ...got(0), ...commit(4), ...commit(1), final(2)]
+)
 breaks(
   'W14',
   'the application hears of a rewind after the first record from it',

@@ -103,13 +103,15 @@ export class Herald {
   async within(ms: number, work: Promise<unknown>): Promise<boolean> {
     const { clock } = this.#host.cluster.env
     const signal = this.#closing
+    signal.throwIfAborted()
     let timer: Timer | undefined
     let deafen: (() => void) | undefined
     const late = new Promise<boolean>((resolve, reject) => {
       timer = clock.after(ms, () => resolve(false))
-      const stop = () => reject(signal.reason as PlayheadError)
-      deafen = onAbort(signal, stop)
-      if (signal.aborted) stop()
+      deafen = onAbort(signal, () => {
+        timer?.cancel()
+        reject(signal.reason as PlayheadError)
+      })
     })
     try {
       return await Promise.race([work.then(() => true), late])

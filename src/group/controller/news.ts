@@ -40,7 +40,9 @@ export function newsFor(group: ControllerGroup, member: Member): HeartbeatAnswer
   const { round } = group
   const rewound = rewoundOf(group, member)
   const toRegister =
-    round === null ? member.due.size > 0 : round.told && round.missing.has(member.id)
+    round === null
+      ? member.due.size > 0 || member.isUnaware
+      : round.told && round.missing.has(member.id)
   const { generation: generationId } = member
   if (toRegister) {
     const errorCode = round?.why === 'topics' ? KafkaError.TOPICS_CHANGED : KafkaError.GROUP_CHANGED

@@ -18,7 +18,16 @@ import {
   ticketOf
 } from './state.ts'
 import { startsFrom } from './stored.ts'
-import { afterRemoval, keeps, openRound, refusal, removeMember, settle } from './round.ts'
+import {
+  afterRemoval,
+  keeps,
+  openRound,
+  refusal,
+  removeMember,
+  settle,
+  isUnheard,
+  recalledOf
+} from './round.ts'
 import type { ControllerTurn, Refusal, Register, Unregister } from './world.ts'
 
 type Request = RequestRead<typeof RegisterConsumer>
@@ -204,7 +213,6 @@ function answerNow(
   const leases: Draft = new Map()
   const freed: { readonly topicId: string; readonly partition: number }[] = []
   let granted = false
-  let recalled = false
   let changed = false
   const give = (topicId: string, partition: number): void => {
     const topic = turn.world.topics.withId(topicId)?.name ?? ''
@@ -219,7 +227,6 @@ function answerNow(
     for (const [partition, lease] of of) {
       if (keeps(registered, topicId, partition, lease)) {
         put(leases, topicId, partition, lease)
-        recalled ||= lease.moved
         continue
       }
       changed = true
@@ -231,8 +238,10 @@ function answerNow(
   const generation = granted ? since : member.generation
   if (granted) turn.become({ kind: 'head', head: { ...group.head, generation } })
   if (granted || changed) turn.become({ kind: 'holds', memberId, generation, leases })
-  const recalledUntilMs = recalled ? member.recalledUntilMs : Infinity
-  heard(turn, memberId, { told: 'nothing', due: nothing, recalledUntilMs })
+  const recalled = recalledOf(leases)
+  const recalledUntilMs = recalled.length > 0 ? member.recalledUntilMs : Infinity
+  const isUnaware = isUnheard(recalled, registered)
+  heard(turn, memberId, { told: 'nothing', due: nothing, recalledUntilMs, isUnaware })
   answerRegistration(turn, memberId, registered.ticket, registered.kept)
   for (const at of freed)
     pass(turn, { ...at, topic: turn.world.topics.withId(at.topicId)?.name ?? '' })

@@ -126,6 +126,24 @@ export function keeps(
   return registered.kept.get(topicId)?.has(partition) ?? false
 }
 
+/** What the member is to give up. */
+export function recalledOf(leases: Leases): { topicId: string; partition: number }[] {
+  return [...leases].flatMap(([topicId, of]) =>
+    [...of].flatMap(([partition, { moved }]) => (moved ? [{ topicId, partition }] : []))
+  )
+}
+
+/** Some of it was granted by an answer that it never heard: its last registration does not name it. */
+export function isUnheard(
+  recalled: readonly { readonly topicId: string; readonly partition: number }[],
+  registered: Pick<Registered, 'kept'> | null
+): boolean {
+  if (registered === null) return false
+  return recalled.some(
+    ({ topicId, partition }) => !(registered.kept.get(topicId)?.has(partition) ?? false)
+  )
+}
+
 function ownersIn(kept: ReadonlyMap<string, Leases>): Map<string, Map<number, string>> {
   const owners = new Map<string, Map<number, string>>()
   for (const [memberId, leases] of kept) {
@@ -180,11 +198,11 @@ function end(
     turn.become({ kind: 'member', registration: member.registration, durable: true })
   }
   turn.become({ kind: 'holds', memberId, generation, leases })
-  const recalled = [...leases.values()].some(of => [...of.values()].some(({ moved }) => moved))
-  const recalledUntilMs = recalled
-    ? turn.world.monotonicMs + member.registration.registerTimeoutMs
-    : Infinity
-  change(turn, memberId, { target, due: nothing, recalledUntilMs })
+  const recalled = recalledOf(leases)
+  const recalledUntilMs =
+    recalled.length > 0 ? turn.world.monotonicMs + member.registration.registerTimeoutMs : Infinity
+  const isUnaware = isUnheard(recalled, member.registered)
+  change(turn, memberId, { target, due: nothing, recalledUntilMs, isUnaware })
   wakeBy(turn, recalledUntilMs)
 }
 

@@ -82,6 +82,8 @@ export interface Member {
   readonly told: 'nothing' | 'changed' | 'rewound'
   /** Until when it has to have given up what is recalled as moved. */
   readonly recalledUntilMs: number
+  /** It was not told of what is recalled, so it cannot give that up: it is to register once more, without it. */
+  readonly isUnaware: boolean
   /** Promised to it and free by now. */
   readonly due: Partitions
 }
@@ -252,7 +254,14 @@ export type ControllerFact =
 /** The volatile side of a member. */
 export type Waiting = Pick<
   Member,
-  'target' | 'sessionEndsMs' | 'parked' | 'registered' | 'told' | 'recalledUntilMs' | 'due'
+  | 'target'
+  | 'sessionEndsMs'
+  | 'parked'
+  | 'registered'
+  | 'told'
+  | 'recalledUntilMs'
+  | 'isUnaware'
+  | 'due'
 >
 
 export function newControllerGroup(offsets: Offsets = noOffsets()): ControllerGroup {
@@ -416,6 +425,7 @@ function enter(group: ControllerGroup, registration: Registration): void {
     registered: null,
     told: 'nothing',
     recalledUntilMs: Infinity,
+    isUnaware: false,
     due: nothing
   })
   group.round?.missing.add(memberId)
