@@ -11,9 +11,17 @@
 import { assert } from '../../base/assert.ts'
 import { PlayheadError } from '../../base/error.ts'
 import { few } from '../../base/printable.ts'
-import { beforeOf, cancelled, done, judge, over, repaired } from '../../group/ledger/caller.ts'
+import {
+  beforeOf,
+  cancelled,
+  coveredBy,
+  done,
+  judge,
+  over,
+  repaired
+} from '../../group/ledger/caller.ts'
 import { type PlannedPartition, type RewindPlan, refusals } from '../../group/ledger/plan.ts'
-import { effective } from '../../group/ledger/position.ts'
+import { effective, windowOf } from '../../group/ledger/position.ts'
 import {
   checkEntry,
   encodeCommit,
@@ -304,8 +312,15 @@ class RewindCall {
     const slots = await this.#read()
     const now = this.#cluster.env.clock.now()
     const writes: PartitionEntry[] = []
+    const isEmpty = this.#description?.members.length === 0
+    const covered: PartitionEntry[] = []
     for (const part of open) {
       const { commit = null, entry: inLedger = null } = slots.get(keyOf(part.planned)) ?? {}
+      const later = isEmpty ? coveredBy(part.entry, commit, inLedger) : null
+      if (later !== null) {
+        covered.push({ ...place(part.planned), entry: later })
+        continue
+      }
       const standing = judge(part.entry, commit, inLedger, now)
       const mine = inLedger?.sequence === part.entry.sequence ? inLedger : null
       let write = inLedger && repaired(inLedger, commit)
@@ -326,6 +341,23 @@ class RewindCall {
       if (write) writes.push({ ...place(part.planned), entry: write })
     }
     await this.#put(writes)
+    await this.#uncover(covered)
+  }
+
+  /**
+   * Our commit for an empty group came after that of a later rewind, which was answered. The ledger still says so; but
+   * if an entry from before came late now, nothing would. So it is committed again, and the next look finds us superseded.
+   */
+  async #uncover(covered: readonly PartitionEntry[]): Promise<void> {
+    if (covered.length === 0) return
+    const commits = covered.map(({ topic, partition, entry }) => {
+      const mark = { sequence: entry.sequence, from: null, window: windowOf(entry, null) }
+      const metadata = encodeCommit(mark, '', entry.topicId)
+      return { topic, partition, offset: entry.target, metadata }
+    })
+    const { group } = this.#plan
+    const outcome = await commitFromOutside(this.#cluster, group, commits, this.#waiting)
+    if (outcome === 'live') this.#describedAt = -Infinity
   }
 
   #settle(

@@ -113,6 +113,16 @@ export function repaired(written: RewindEntry, commit: Commit | null): RewindEnt
   return { ...written, before: { offset: commit.offset, sequence: shown } }
 }
 
+/** The later rewind that was carried out, and that our commit for a group without members covers; null: none is. */
+export function coveredBy(
+  mine: RewindEntry,
+  commit: Commit | null,
+  inLedger: RewindEntry | null
+): RewindEntry | null {
+  if (inLedger?.state !== 'done' || commit?.sequence !== mine.sequence) return null
+  return inLedger.sequence > endOf(mine.sequence) ? inLedger : null
+}
+
 function standIn(entry: RewindEntry, commit: Commit, sequence: Sequence): RewindEntry {
   const target = commit.offset
   // A replay under way is told by its owner's commits, too.
