@@ -120,6 +120,11 @@ export class Commits {
     return sent ?? acked
   }
 
+  /** The last that the coordinator acknowledged, or said itself: of what it was told since it may never have heard. */
+  acknowledged(playhead: Playhead): Candidate | null {
+    return this.slot(playhead).acked
+  }
+
   /** Partitions whose committed offset may not be what was acknowledged. */
   uncertain(): CommitSlot[] {
     return [...this.#slots.values()].filter(slot => slot.uncertain)

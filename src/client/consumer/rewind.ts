@@ -358,8 +358,10 @@ export class Rewinder implements StartSeam {
     await this.#handlersEnd(moves)
     for (const { playhead } of moves) await commits.landed(playhead)
     for (const move of moves) {
-      const told = commits.told(move.playhead)
-      if (told !== null) this.#resumeAtLeast(move, told.offset, told.mark.sequence)
+      const { playhead } = move
+      for (const at of [commits.told(playhead), commits.acknowledged(playhead)]) {
+        if (at !== null) this.#resumeAtLeast(move, at.offset, at.mark.sequence)
+      }
     }
     await this.#transactionsEnd(moves)
     await this.#herald.announce(moves)
