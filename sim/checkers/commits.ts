@@ -65,8 +65,7 @@ export class CommitChecker implements Checker {
         return
       case 'revoked':
       case 'lost':
-        for (const tp of event.tps) this.#members.get(event.member)?.owned.delete(tp)
-        return
+        return this.#given(event)
       case 'handled':
         this.#members.get(event.member)?.handled.set(event.tp, event.offset + 1)
         return
@@ -120,6 +119,16 @@ export class CommitChecker implements Checker {
     const targets = this.#targets.get(key) ?? new Map<RewindId, number>()
     this.#targets.set(key, targets)
     targets.set(id, target)
+  }
+
+  /** Once it has given a partition up, it knows no more of it than another: it goes on where the group says. */
+  #given({ member, tps }: Of<'revoked'> | Of<'lost'>): void {
+    const { group, owned } = this.#members.get(member) ?? {}
+    for (const tp of tps) {
+      owned?.delete(tp)
+      const slot = this.#slots.get(`${group} ${tp}`)
+      if (slot?.member === member) slot.member = ''
+    }
   }
 
   #seek({ member, tp }: Of<'seek'>): void {

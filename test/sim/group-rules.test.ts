@@ -188,6 +188,21 @@ breaks(
   ]
 )
 
+breaks(
+  'G5',
+  'a member commits less than before; but who lost a partition goes on where a late commit has left it',
+  commits,
+  [...start, commit(5, '0', 2), commit(3, '0', 2)],
+  [
+    ...start,
+    commit(5, '0', 2),
+    commit(3, '0', 1),
+    { k: 'lost', member: 'm', tps: [tp] },
+    assigned(),
+    commit(4, '0', 2)
+  ]
+)
+
 const rewinds = () => new RewindChecker()
 const rewound = (w: string, id: string): Happening[] => [
   { k: 'rewind', w, group: 'g', to: { [tp]: 2 } },

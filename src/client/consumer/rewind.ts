@@ -386,8 +386,14 @@ export class Rewinder implements StartSeam {
       this.#herald.say(moves)
     } catch (error) {
       if (!(error instanceof PlayheadError)) throw error
-      // Lost: its next owner finds the entry. Not answered: it is committed again until it is.
-      if (error.code === 'STALE_GENERATION' || error.code === 'CLOSED') return
+      // Lost: its next owner finds the entry, and the others are still to be acknowledged. Not answered: it is committed
+      // again until it is.
+      if (error.code === 'STALE_GENERATION') {
+        const left = moves.filter(isCurrent)
+        if (left.length < moves.length) await this.#acknowledge(left)
+        return
+      }
+      if (error.code === 'CLOSED') return
       this.#host.events.emit('error', { error })
       this.#herald.say(moves.filter(isCurrent))
     }
