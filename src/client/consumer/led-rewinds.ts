@@ -81,7 +81,7 @@ export class LedRewinds {
       // While it closes: its commit would be let in, as one of the generation that began with the rewind.
       if (playhead?.state === 'revoking') playhead.overtake()
       if (playhead === undefined || !canJump(playhead)) continue
-      if (placed.rewind !== null && rewinder !== null) {
+      if (rewinder !== null && isNewsTo(playhead, placed)) {
         entries.set(playhead, entryOf(placed))
         continue
       }
@@ -104,6 +104,11 @@ function startAt(offset: number, startFrom: StartFrom): number | StartFrom {
 
 function canJump({ state }: Playhead): boolean {
   return state !== 'gone' && state !== 'revoking'
+}
+
+/** An answer names each rewind once, whichever of its partitions it is news of: some may have taken it up already. */
+function isNewsTo({ mark }: Playhead, { rewind }: PlacedPartition): boolean {
+  return rewind !== null && mark.sequence < sequenceOf(rewind.id)
 }
 
 /** What the ledger of another protocol would have said. */

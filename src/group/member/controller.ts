@@ -213,12 +213,13 @@ class LedTurn implements LedDecision {
   // Heartbeats
 
   private beaten(body: ResponseOf<typeof ControllerHeartbeat>): void {
-    const { phase, beatAt, heartbeatIntervalMs } = this.member
+    const { phase, beatAt, heartbeatIntervalMs, registering, registeredAt } = this.member
     this.change({ beatOut: false })
     if (phase !== 'member') return
     const { errorCode: code } = body
     this.waitedFor(code)
-    const good = { lastGoodAt: beatAt, failures: 0 }
+    const lastGoodAt = Math.max(beatAt, this.member.lastGoodAt)
+    const good = { lastGoodAt, failures: 0 }
     switch (code) {
       case KafkaError.NONE: {
         const early = this.now - beatAt < Math.min(calmMs, heartbeatIntervalMs / 2)
@@ -227,6 +228,11 @@ class LedTurn implements LedDecision {
       case KafkaError.GROUP_CHANGED:
       case KafkaError.TOPICS_CHANGED:
       case KafkaError.PARTITIONS_REWOUND: {
+        // It was said before we registered, and moved what was rewound: if there is more, the next is told.
+        const isOld = registering === null && beatAt < registeredAt
+        if (isOld && code === KafkaError.PARTITIONS_REWOUND) {
+          return this.change({ ...good, nextBeatAt: this.now })
+        }
         // Until it has registered it would be told the same again.
         this.change({ ...good, nextBeatAt: this.now + heartbeatIntervalMs })
         this.halt(body)
