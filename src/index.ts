@@ -117,7 +117,8 @@ export type { Transaction } from './client/producer/transaction.ts'
 export type {
   TransactionOffset,
   TransactionOffsets,
-  TransactionOffsetsSource
+  TransactionOffsetsSource,
+  TransactionOutcome
 } from './client/transaction-offsets.ts'
 
 // Consumers

@@ -183,6 +183,7 @@ class Membership {
   #given(all: readonly Tp[], k: 'revoked' | 'lost', drained = false): void {
     const tps = all.filter(tp => this.#owned.delete(tp))
     if (tps.length === 0) return
+    for (const tp of tps) this.#said.delete(tp)
     const more = drained ? { drained } : {}
     this.#stage.world.saw(this.#process, { k, member: this.#name, tps, ...more })
   }

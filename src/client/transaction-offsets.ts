@@ -35,4 +35,8 @@ export interface TransactionOffsetsSource {
    * is then aborted.
    */
   transactionOffsets(): TransactionOffsets | Promise<TransactionOffsets>
+  /** What came of the transaction that took `offsets`; 'unknown': it may yet take effect. Default: it isn't told. */
+  transactionEnded?(offsets: TransactionOffsets, outcome: TransactionOutcome): void
 }
+
+export type TransactionOutcome = 'committed' | 'aborted' | 'unknown'

@@ -44,7 +44,7 @@ export interface AssignmentHost {
 }
 
 /** What was processed, for a transaction; and as of which jump. */
-interface TakenOffsets {
+export interface TakenOffsets {
   readonly offsets: TransactionOffsets
   readonly playheads: readonly Playhead[]
   readonly epochs: readonly number[]

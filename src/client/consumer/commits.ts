@@ -19,6 +19,8 @@ import type { RequestOf } from '../../protocol/schema.ts'
 import type { Answer, LaneName, Rpc } from '../../rpc/call.ts'
 import { backoffMs } from '../../rpc/retry.ts'
 import type { TopicPartitionOffset } from '../partition.ts'
+import type { TransactionOffsets, TransactionOutcome } from '../transaction-offsets.ts'
+import type { TakenOffsets } from './assignment.ts'
 import { noLongerOurs } from './errors.ts'
 import { nameOf, partitionKey, type Playhead } from './playhead.ts'
 import { zeroTopicId } from './session.ts'
@@ -84,12 +86,15 @@ interface Waiter {
 
 const backoff = { firstMs: 50, mostMs: 1_000 }
 const commitTimeoutMs = 10_000
+/** By then a coordinator has ended a transaction of which nobody said what came of it (Kafka's transaction.timeout.ms). */
+const transactionMs = 60_000
 
 export class Commits {
   readonly #host: CommitsHost
   readonly #slots = new Map<Playhead, CommitSlot>()
   readonly #waiters = new Set<Waiter>()
   #inFlight: { readonly sent: ReadonlyMap<CommitSlot, Candidate> } | null = null
+  #taken: (TakenOffsets & { readonly until: number }) | null = null
   #retry: Timer | null = null
   #failures = 0
   #closed = false
@@ -123,6 +128,31 @@ export class Commits {
   /** The last that the coordinator acknowledged, or said itself: of what it was told since it may never have heard. */
   acknowledged(playhead: Playhead): Candidate | null {
     return this.slot(playhead).acked
+  }
+
+  /** A transaction took these: until it has ended, what the group has is between it and its coordinator. */
+  took(taken: TakenOffsets): void {
+    this.#taken = { ...taken, until: this.#host.env.clock.monotonic() + transactionMs }
+  }
+
+  get isInTransaction(): boolean {
+    return this.#taken !== null && this.#host.env.clock.monotonic() < this.#taken.until
+  }
+
+  /** What a transaction committed counts as acknowledged, unless its partition has jumped or is another's since. */
+  transactionEnded(offsets: TransactionOffsets, outcome: TransactionOutcome): void {
+    const taken = this.#taken
+    if (taken?.offsets !== offsets) return
+    this.#taken = null
+    if (outcome !== 'committed') return
+    for (const [i, { offset, leaderEpoch = -1 }] of offsets.offsets.entries()) {
+      const playhead = taken.playheads[i]
+      if (playhead === undefined || !playhead.alive || playhead.epoch !== taken.epochs[i]) continue
+      const slot = this.slot(playhead)
+      const { epoch, mark } = playhead
+      slot.wanted = slot.acked = { epoch, offset, leaderEpoch, mark, metadata: '' }
+      slot.sent = null
+    }
   }
 
   /** Partitions whose committed offset may not be what was acknowledged. */

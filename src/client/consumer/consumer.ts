@@ -12,7 +12,7 @@ import type { Cluster, WaitOptions } from '../../rpc/cluster.ts'
 import { type RewindOptions, rewind } from '../admin/rewind.ts'
 import { planRewind } from '../admin/rewind-plan.ts'
 import type { RewindResult } from '../admin/rewind-result.ts'
-import type { TransactionOffsets } from '../transaction-offsets.ts'
+import type { TransactionOffsets, TransactionOutcome } from '../transaction-offsets.ts'
 import { askCommitted, askEnds, type CommittedOffset, type LogEnds } from './asks.ts'
 import { type PartitionLag, publicOf } from './assignment.ts'
 import type { ConsumerEventName, ConsumerEvents } from './events.ts'
@@ -125,12 +125,18 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     this.#parts.rewinder?.transactional()
     const { assignment, commits } = this.#parts
     const taken = assignment.transactionOffsets(group, this.#parts.group?.identity, done)
+    commits?.took(taken)
     // A commit of ours that is still on its way (it acknowledges a rewind, or says where the group begins) goes by
     // another connection, and would undo the transaction's if it came after: also one that a jump has made void since.
     await commits?.settle(taken.playheads)
     for (const playhead of taken.playheads) await commits?.landed(playhead)
     assignment.checkTaken(taken)
     return taken.offsets
+  }
+
+  /** Called by the transaction that took `offsets`: what it committed is the group's from here on. */
+  transactionEnded(offsets: TransactionOffsets, outcome: TransactionOutcome): void {
+    this.#parts.commits?.transactionEnded(offsets, outcome)
   }
 
   // Positions
@@ -231,11 +237,11 @@ export class Consumer<K = Buffer, V = Buffer> implements AsyncIterable<ConsumerR
     const { group, rewind: settings } = this.#parts.settings
     if (group === null) throw invalid('there is nothing to rewind without a group')
     const { ledger } = settings ?? {}
-    const plan = await planRewind(this.#parts.cluster, group, { ...options, ledger, to })
+    const { cluster } = this.#parts
+    const plan = await planRewind(cluster, group, cluster.within({ ...options, ledger, to }))
     const who = this.#parts.group?.memberId ?? ''
     const onWritten = () => this.#parts.rewinder?.checkNow()
-    const call = () =>
-      rewind(this.#parts.cluster, plan, { ...options, allowSkip: true, who, onWritten })
+    const call = () => rewind(cluster, plan, { ...options, allowSkip: true, who, onWritten })
     return await (this.#parts.rewinder?.during(call) ?? call())
   }
 

@@ -45,7 +45,7 @@ export class Doubts {
     for (const [slot, until] of this.#slots) {
       if (now >= until || !slot.playhead.alive) this.#slots.delete(slot)
     }
-    if (this.#looking || this.#slots.size === 0) return
+    if (this.#looking || this.#slots.size === 0 || this.#commits.isInTransaction) return
     this.#looking = true
     try {
       await this.#compare([...this.#slots.keys()])
@@ -61,10 +61,13 @@ export class Doubts {
   async #compare(slots: readonly CommitSlot[]): Promise<void> {
     const asked = slots.map(slot => ({ slot, acked: slot.acked }))
     const playheads = slots.map(({ playhead }) => playhead)
-    const { found } = await committedOffsets(this.#cluster, this.#group, playheads)
+    const { found, unreadable } = await committedOffsets(this.#cluster, this.#group, playheads)
+    // A commit of ours that came behind a transaction's offsets would undo them.
+    if (this.#commits.isInTransaction) return
     for (const { slot, acked } of asked) {
       // Acknowledged meanwhile: what was read may be older.
       if (acked === null || slot.acked !== acked || !slot.playhead.alive) continue
+      if (unreadable.has(slot.playhead.key)) continue
       const held = found.get(slot.playhead.key)
       const commit = held ? readCommit(held.offset, held.metadata) : null
       // Without an envelope it is none of ours: a controller has recorded a rewind, say, and we hear of it next.

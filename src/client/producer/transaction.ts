@@ -1,5 +1,9 @@
 /** A transaction as its caller holds it: a door to the producer that shuts at commit or abort. */
-import type { TransactionOffsets, TransactionOffsetsSource } from '../transaction-offsets.ts'
+import type {
+  TransactionOffsets,
+  TransactionOffsetsSource,
+  TransactionOutcome
+} from '../transaction-offsets.ts'
 import { invalid } from './options.ts'
 import type { BytesInput, ProducerRecord, RecordMetadata, TopicRecord } from './record.ts'
 
@@ -51,6 +55,7 @@ export interface Transaction<K = BytesInput, V = BytesInput> {
 /** A transaction that hands on what it is told until it is shut. */
 export class OpenTransaction<K, V> implements Transaction<K, V> {
   readonly #door: TransactionDoor<K, V>
+  readonly #taken = new Map<TransactionOffsets, TransactionOffsetsSource>()
   #open = true
 
   constructor(door: TransactionDoor<K, V>) {
@@ -76,17 +81,34 @@ export class OpenTransaction<K, V> implements Transaction<K, V> {
 
   async commitOffsets(from: TransactionOffsetsSource | TransactionOffsets): Promise<void> {
     if (!this.#open) throw invalid('the transaction has ended')
-    await this.#door.commitOffsets('offsets' in from ? from : await from.transactionOffsets())
+    if ('offsets' in from) return await this.#door.commitOffsets(from)
+    const offsets = await from.transactionOffsets()
+    this.#taken.set(offsets, from)
+    await this.#door.commitOffsets(offsets)
   }
 
   async commit(): Promise<void> {
     this.#end()
-    await this.#door.commit()
+    try {
+      await this.#door.commit()
+    } catch (error) {
+      this.#tell('unknown')
+      throw error
+    }
+    this.#tell('committed')
   }
 
   async abort(): Promise<void> {
     this.#end()
-    await this.#door.abort()
+    try {
+      await this.#door.abort()
+    } finally {
+      this.#tell('aborted')
+    }
+  }
+
+  #tell(outcome: TransactionOutcome): void {
+    for (const [offsets, source] of this.#taken) source.transactionEnded?.(offsets, outcome)
   }
 
   #end(): void {
