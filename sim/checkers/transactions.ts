@@ -1,6 +1,7 @@
 /**
  * Work in transactions (W16): what was begun before a rewind took effect at its owner is never committed after; and of
- * what is made of a record, at one rewind, one is visible at most, whoever failed meanwhile.
+ * what is made of a record, at one rewind, one is visible at most, whoever failed meanwhile. Unless a commit that came late
+ * undid a transaction's offsets, or came when nobody had the time to put it right.
  */
 import {
   type Checker,
@@ -10,6 +11,9 @@ import {
   type Tp,
   Violation
 } from '../history/events.ts'
+
+/** Who has a partition for so long after a late commit has looked, and put it right. */
+const toPutRightMs = 5_000
 
 export class TransactionChecker implements Checker {
   /** The rewind that each membership is at, by partition. */
@@ -22,6 +26,12 @@ export class TransactionChecker implements Checker {
   /** Partitions in which somebody sought: there, records come again at the same rewind. */
   readonly #sought = new Set<string>()
   readonly #groups = new Map<string, string>()
+  /** By transaction that took offsets and has not ended: whose they are. */
+  readonly #open = new Map<string, readonly string[]>()
+  /** By member: the newest connection that brought a commit. */
+  readonly #newest = new Map<string, number>()
+  /** When a late commit came last, by group and partition. */
+  readonly #late = new Map<string, number>()
 
   on(event: Happened): void {
     switch (event.k) {
@@ -30,14 +40,24 @@ export class TransactionChecker implements Checker {
         this.#at.set(event.member, new Map())
         return
       case 'seek':
-        this.#sought.add(`${this.#groups.get(event.member) ?? ''} ${event.tp}`)
+        this.#sought.add(this.#keyOf(event.member, event.tp))
         return
       case 'applied':
         this.#at.get(event.member)?.set(event.tp, event.id)
         return
       case 'tx.offsets':
         return this.#offsets(event)
+      case 'commit.applied':
+        return this.#committed(event)
+      case 'revoked':
+      case 'lost':
+        for (const tp of event.tps) this.#left(this.#keyOf(event.member, tp), event.t)
+        return
+      case 'crash':
+        for (const key of this.#late.keys()) this.#left(key, event.t)
+        return
       case 'tx': {
+        this.#open.delete(event.tx)
         const why = this.#doomed.get(event.tx)
         this.#doomed.delete(event.tx)
         if (event.end === 'committed' && why !== undefined) throw new Violation('W16', why, event)
@@ -55,7 +75,29 @@ export class TransactionChecker implements Checker {
     }
   }
 
+  #keyOf(member: string, tp: Tp): string {
+    return `${this.#groups.get(member) ?? ''} ${tp}`
+  }
+
+  /** A late commit that comes behind a transaction's offsets stands when that is committed, as in Kafka. */
+  #committed({ group, tp, member, connection, t }: Of<'commit.applied'> & Happened): void {
+    const newest = this.#newest.get(`${member} ${group}`) ?? 0
+    this.#newest.set(`${member} ${group}`, Math.max(newest, connection))
+    if (connection >= newest) return
+    const key = `${group} ${tp}`
+    this.#late.set(key, t)
+    if ([...this.#open.values()].some(keys => keys.includes(key))) this.#sought.add(key)
+  }
+
+  #left(key: string, t: number): void {
+    if (t - (this.#late.get(key) ?? -Infinity) < toPutRightMs) this.#sought.add(key)
+  }
+
   #offsets({ tx, member, at }: Of<'tx.offsets'>): void {
+    this.#open.set(
+      tx,
+      Object.keys(at).map(tp => this.#keyOf(member, tp))
+    )
     for (const [tp, id] of Object.entries(at)) {
       const now = this.#at.get(member)?.get(tp) ?? '0'
       if (id >= now) continue

@@ -86,3 +86,16 @@ breaks(
   [...start, made(1, '0'), made(2, '0'), final(1, 1), final(2, 2)],
   [...start, made(1, '0'), made(2, '1'), final(1, 1), final(2, 2)]
 )
+
+const took: Happening = { k: 'tx.offsets', tx: 't', member: 'm', at: { 'in:0': '0' } }
+const commit = (connection: number): Happening => {
+  const of = { group: 'g', tp: 'in:0', offset: 0, rewindId: '0', member: 'm' }
+  return { k: 'commit.applied', ...of, connection }
+}
+breaks(
+  'W16',
+  "a late commit undoes a transaction's offsets if it comes while that is open; its owner puts right what comes before",
+  work,
+  [...start, commit(2), commit(1), made(1, '0'), took, made(2, '0'), final(1, 1), final(2, 2)],
+  [...start, commit(2), made(1, '0'), took, commit(1), made(2, '0'), final(1, 1), final(2, 2)]
+)
