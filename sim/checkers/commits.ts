@@ -20,6 +20,7 @@ interface Slot {
   effective: number
   /** As stored now. */
   raw: number
+  rawId: RewindId
   /** Since when raw is not what is effective, by a late commit. */
   staleSince: number | undefined
   /** Who committed `effective`. */
@@ -121,13 +122,20 @@ export class CommitChecker implements Checker {
     targets.set(id, target)
   }
 
-  /** Once it has given a partition up, it knows no more of it than another: it goes on where the group says. */
+  /**
+   * Once it has given a partition up, it knows no more of it than another, who goes on where the group says: what a late
+   * commit left there stands, unless the ledger knows better.
+   */
   #given({ member, tps }: Of<'revoked'> | Of<'lost'>): void {
     const { group, owned } = this.#members.get(member) ?? {}
     for (const tp of tps) {
       owned?.delete(tp)
       const slot = this.#slots.get(`${group} ${tp}`)
-      if (slot?.member === member) slot.member = ''
+      if (slot?.member !== member) continue
+      slot.member = ''
+      if (slot.staleSince === undefined || slot.rawId !== slot.id) continue
+      slot.effective = slot.raw
+      slot.staleSince = undefined
     }
   }
 
@@ -152,6 +160,7 @@ export class CommitChecker implements Checker {
         id: rewindId,
         effective: offset,
         raw: offset,
+        rawId: rewindId,
         staleSince: undefined,
         member,
         unsure: false
@@ -159,6 +168,7 @@ export class CommitChecker implements Checker {
       return
     }
     slot.raw = offset
+    slot.rawId = rewindId
     if (slot.unsure) {
       slot.unsure = false
       if (rewindId > slot.id) slot.id = rewindId
