@@ -223,13 +223,21 @@ async function assignAtOnce(wire: Wire, group: string): Promise<void> {
   assert.equal(answer.responses[0]?.errorCode, 0, answer.responses[0]?.errorMessage ?? '')
 }
 
-/** Kafka's coordinator hears of new topics in its own time. */
+/**
+ * Kafka's coordinator hears of new topics, and of how groups are assigned, in its own time, and in order: it knows what was
+ * asked for the group once two changes in a row take effect at once in another.
+ */
 async function known(wire: Wire, names: readonly string[]): Promise<void> {
   const group = unique('probe')
   await coordinated(wire, group)
   await assignAtOnce(wire, group)
   const probe = new Member(wire, group, names)
   await until([probe], () => probe.count === 5)
+  for (let atOnce = 0, n = 0; atOnce < 2; n++) {
+    const { epoch } = probe
+    await probe.beat({ serverAssignor: n % 2 === 0 ? 'range' : 'uniform' })
+    atOnce = probe.epoch > epoch ? atOnce + 1 : 0
+  }
 }
 
 test('KIP-848 groups answer as Kafka’s, whatever they are sent', async () => {
