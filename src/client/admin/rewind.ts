@@ -26,6 +26,7 @@ import {
   checkEntry,
   encodeCommit,
   nextSequence,
+  noSequence,
   type RewindEntry,
   type Sequence
 } from '../../protocol/embedded/rewind-envelope.ts'
@@ -220,7 +221,13 @@ class RewindCall {
     const slots = await readSlots(this.#cluster, group, ledger, null, idOf, this.#waiting)
     const now = env.clock.now()
     const seen = [...slots.values()].flatMap(slot => slot.seen)
-    this.#sequence = nextSequence(now, seen, chance(env.random))
+    const drawn = lastDrawn(this.#cluster)
+    this.#sequence = nextSequence(
+      now,
+      [...seen, drawn.get(ledger) ?? noSequence],
+      chance(env.random)
+    )
+    drawn.set(ledger, this.#sequence)
     for (const part of open) {
       const { topicId, target, until, resume } = part.planned
       const { commit = null, entry = null } = slots.get(keyOf(part.planned)) ?? {}
@@ -431,6 +438,18 @@ function isRefusal(error: unknown): boolean {
 
 function place({ topic, partition }: PlannedPartition): { topic: string; partition: number } {
   return { topic, partition }
+}
+
+/**
+ * By client and ledger: what was drawn last. The ledger shows it, too, unless an entry that came late covers it; and a clock
+ * may be put back.
+ */
+const drawnBy = new WeakMap<Cluster, Map<string, Sequence>>()
+
+function lastDrawn(cluster: Cluster): Map<string, Sequence> {
+  const drawn = drawnBy.get(cluster) ?? new Map<string, Sequence>()
+  drawnBy.set(cluster, drawn)
+  return drawn
 }
 
 const letters = '0123456789abcdefghijklmnopqrstuvwxyz'
