@@ -13,6 +13,7 @@ import {
   type Tp,
   Violation
 } from '../history/events.ts'
+import { LateCommits } from './late.ts'
 
 interface Slot {
   /** The highest rewind that a commit carried, and the latest offset with it. */
@@ -40,8 +41,7 @@ interface Member {
 export class CommitChecker implements Checker {
   readonly #slots = new Map<string, Slot>()
   readonly #members = new Map<string, Member>()
-  /** The latest connection on which a member committed. */
-  readonly #connections = new Map<string, number>()
+  readonly #late = new LateCommits()
   /** Rewinds that a caller wrote, so that a fall to their target is allowed. */
   readonly #targets = new Map<string, Map<RewindId, number>>()
   /** Who sought in a partition, and so may commit less: one that was expelled and has not heard of it seeks, too. */
@@ -149,9 +149,7 @@ export class CommitChecker implements Checker {
     const { group, tp, offset, rewindId, member } = event
     const key = `${group} ${tp}`
     const slot = this.#slots.get(key)
-    const connectionKey = `${member} ${group}`
-    const late = event.connection < (this.#connections.get(connectionKey) ?? 0)
-    if (!late) this.#connections.set(connectionKey, event.connection)
+    const late = this.#late.isLate(event)
     if (rewindId === null) {
       throw new Violation('G5', `${tp} of ${group}: a commit of ${offset} without envelope`, event)
     }

@@ -11,6 +11,7 @@ import {
   type Tp,
   Violation
 } from '../history/events.ts'
+import { LateCommits } from './late.ts'
 
 /** Who has a partition for so long after a late commit has looked, and put it right. */
 const toPutRightMs = 5_000
@@ -28,10 +29,9 @@ export class TransactionChecker implements Checker {
   readonly #groups = new Map<string, string>()
   /** By transaction that took offsets and has not ended: whose they are. */
   readonly #open = new Map<string, readonly string[]>()
-  /** By member: the newest connection that brought a commit. */
-  readonly #newest = new Map<string, number>()
+  readonly #late = new LateCommits()
   /** When a late commit came last, by group and partition. */
-  readonly #late = new Map<string, number>()
+  readonly #lateAt = new Map<string, number>()
 
   on(event: Happened): void {
     switch (event.k) {
@@ -54,7 +54,7 @@ export class TransactionChecker implements Checker {
         for (const tp of event.tps) this.#left(this.#keyOf(event.member, tp), event.t)
         return
       case 'crash':
-        for (const key of this.#late.keys()) this.#left(key, event.t)
+        for (const key of this.#lateAt.keys()) this.#left(key, event.t)
         return
       case 'tx': {
         this.#open.delete(event.tx)
@@ -80,17 +80,15 @@ export class TransactionChecker implements Checker {
   }
 
   /** A late commit that comes behind a transaction's offsets stands when that is committed, as in Kafka. */
-  #committed({ group, tp, member, connection, t }: Of<'commit.applied'> & Happened): void {
-    const newest = this.#newest.get(`${member} ${group}`) ?? 0
-    this.#newest.set(`${member} ${group}`, Math.max(newest, connection))
-    if (connection >= newest) return
-    const key = `${group} ${tp}`
-    this.#late.set(key, t)
+  #committed(event: Of<'commit.applied'> & Happened): void {
+    if (!this.#late.isLate(event)) return
+    const key = `${event.group} ${event.tp}`
+    this.#lateAt.set(key, event.t)
     if ([...this.#open.values()].some(keys => keys.includes(key))) this.#sought.add(key)
   }
 
   #left(key: string, t: number): void {
-    if (t - (this.#late.get(key) ?? -Infinity) < toPutRightMs) this.#sought.add(key)
+    if (t - (this.#lateAt.get(key) ?? -Infinity) < toPutRightMs) this.#sought.add(key)
   }
 
   #offsets({ tx, member, at }: Of<'tx.offsets'>): void {
